@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "defines.h"
 #include "enable.h"
+#include "libucs.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -33,24 +34,6 @@ void ucs_load_modules(const char *framework, const char *modules,
                       void *init_once, unsigned flags);
 int ucs_config_parser_fill_opts(void *opts, void *fields, const char *prefix,
                                 const char *table_prefix, int ignore_errors);
-
-static void *open_loaded(const char *path)
-{
-    return dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-}
-
-/* Returns a symbol of the library that is loaded under a name, else NULL. */
-static void *loaded_symbol(const char *library, const char *symbol)
-{
-    void *dl    = open_loaded(library);
-    void *found = NULL;
-
-    if (dl != NULL) {
-        found = dlsym(dl, symbol);
-        dlclose(dl);
-    }
-    return found;
-}
 
 static int is_same_library(const void *one, const void *other)
 {
@@ -150,8 +133,11 @@ static void *find_around(const void *inside, const char *symbol,
 static void *ucx_symbol(const void *inside, const void *caller,
                         const char *symbol, const void *not_this)
 {
-    void *found = find_around(inside, symbol, not_this);
+    void *found = only_symbol(symbol);
 
+    if ((found == NULL) || (found == not_this)) {
+        found = find_around(inside, symbol, not_this);
+    }
     if ((found == NULL) && (caller != NULL)) {
         found = find_around(caller, symbol, not_this);
     }
@@ -282,6 +268,15 @@ static void load_before_ucp_reads(const void *table)
     release_components_func_t release;
     void *components;
     unsigned count;
+    int is_done = 0;
+
+    if (begin_only()) {
+        is_done = only.read_by_ucp;
+        atomic_flag_clear(&only.busy);
+    }
+    if (is_done) {
+        return;
+    }
     const void *read = loaded_symbol(path_of(table), "ucp_config_read");
 
     if ((read == NULL) || !is_same_library(read, table)) {
@@ -293,6 +288,10 @@ static void load_before_ucp_reads(const void *table)
     if ((query != NULL) && (release != NULL) &&
         (query(&components, &count) == 0)) {
         release(components);
+        if (begin_only()) {
+            only.read_by_ucp = 1;
+            atomic_flag_clear(&only.busy);
+        }
     }
 }
 

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <ib_dmabuf_config.h>
+#include <link.h>
 #include <linux/membarrier.h>
 #include <span>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace ucx_ib_dmabuf::ucm {
 
@@ -105,13 +107,48 @@ uint8_t *allocate_near(const void *code)
     return result;
 }
 
-bool protect(const uint8_t *code, int protection)
+// Addresses from low to high.
+struct code_range {
+    uintptr_t low, high;
+
+    bool has(uintptr_t at) const { return (low <= at) && (at < high); }
+};
+
+// Returns the executable part of a library around an address.
+code_range segment_around(uintptr_t address)
 {
-    const uintptr_t page = page_size();
-    const uintptr_t low  = uintptr_t(code) & ~(page - 1);
-    const uintptr_t end  = uintptr_t(code) + near_jump_size;
-    return mprotect(reinterpret_cast<void *>(low), end - low, protection) == 0;
+    struct {
+        uintptr_t address;
+        code_range found;
+    } search{address, {}};
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, size_t, void *arg) {
+            auto &to = *static_cast<decltype(search) *>(arg);
+            for (const auto &each :
+                 std::span(info->dlpi_phdr, info->dlpi_phnum)) {
+                const uintptr_t low = info->dlpi_addr + each.p_vaddr;
+                const code_range range{low, low + each.p_memsz};
+                if ((each.p_type == PT_LOAD) && ((each.p_flags & PF_X) != 0) &&
+                    range.has(to.address)) {
+                    to.found = range;
+                }
+            }
+            return int(to.found.high != 0);
+        },
+        &search);
+    return search.found;
 }
+
+bool protect(code_range code, int protection)
+{
+    const uintptr_t low = code.low & ~(page_size() - 1);
+    return mprotect(reinterpret_cast<void *>(low), code.high - low,
+                    protection) == 0;
+}
+
+// See writable_functions.
+code_range writable{};
+int writable_again; // their protection before
 
 struct watched_patch {
     const uint8_t *jump;
@@ -122,20 +159,23 @@ std::atomic<size_t> watched_count;
 
 } // namespace
 
-// Kernels before 4.16 cannot notify other cores; those seldom need it. A
-// process registers for it once.
+// On x86-64 the stores suffice. Elsewhere other cores are notified, unless the
+// kernel is older than 4.16; those seldom need it. A process registers for it
+// once, which takes milliseconds if it has threads.
 void make_visible(uint8_t *code, size_t length)
 {
-    constexpr auto membarrier = [](int command) {
-        return syscall(SYS_membarrier, command, 0, 0) == 0;
-    };
     auto *const text = reinterpret_cast<char *>(code);
 
     __builtin___clear_cache(text, text + length);
+#if !defined(__x86_64__)
+    constexpr auto membarrier = [](int command) {
+        return syscall(SYS_membarrier, command, 0, 0) == 0;
+    };
     if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE) &&
         membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE)) {
         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
     }
+#endif
 }
 
 const char *patch_function(void *function, void *hook,
@@ -165,14 +205,50 @@ const char *patch_function(void *function, void *hook,
     original.store(moved, std::memory_order_release);
     make_visible(stub, size_t(end - stub));
 
+    const code_range there{uintptr_t(place), uintptr_t(place) + near_jump_size};
+    if (writable.has(there.low) && (there.high <= writable.high)) {
+        return store_near_jump(place, before, stub);
+    }
     const int execute = PROT_READ | PROT_EXEC | extra_protection(code);
-    if (!protect(place, execute | PROT_WRITE)) {
+    if (!protect(there, execute | PROT_WRITE)) {
         return "its code cannot be written";
     }
     error = store_near_jump(place, before, stub);
     // If that fails the page stays writable, which is harmless.
-    protect(place, execute);
+    protect(there, execute);
     return error;
+}
+
+writable_functions::writable_functions(std::span<void *const> functions)
+{
+    code_range all{UINTPTR_MAX, 0};
+
+    if (functions.empty()) {
+        return;
+    }
+    const auto *first        = static_cast<const uint8_t *>(functions.front());
+    const code_range segment = segment_around(uintptr_t(first));
+    for (const void *function : functions) {
+        const auto at = uintptr_t(function);
+        if (segment.has(at)) {
+            all = {
+                std::min(all.low, at),
+                std::max(all.high, std::min(at + longest_patch, segment.high))};
+        }
+    }
+    writable_again = PROT_READ | PROT_EXEC | extra_protection(first);
+    if ((all.high != 0) && protect(all, writable_again | PROT_WRITE)) {
+        writable = all;
+    }
+}
+
+writable_functions::~writable_functions()
+{
+    const code_range before = std::exchange(writable, {});
+
+    if (before.high != 0) {
+        protect(before, writable_again);
+    }
 }
 
 const void *patched_target(const void *function)
@@ -225,6 +301,9 @@ const void *patched_target(const void *)
 {
     return nullptr;
 }
+
+writable_functions::writable_functions(std::span<void *const>) {}
+writable_functions::~writable_functions() = default;
 
 void watch_patch(const void *, const char *) {}
 

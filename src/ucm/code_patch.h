@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <span>
 
 namespace ucx_ib_dmabuf::ucm {
 
@@ -16,6 +17,17 @@ namespace ucx_ib_dmabuf::ucm {
 // instructions inside the first 5 bytes at that moment runs garbage.
 const char *patch_function(void *function, void *hook,
                            std::atomic<void *> &original);
+
+// While it lives, functions of the first one's library are writable, from the
+// first to the last of these: two calls of the kernel instead of two for each.
+// Callers serialise. Calls the dynamic loader.
+class writable_functions {
+public:
+    explicit writable_functions(std::span<void *const> functions);
+    ~writable_functions();
+    writable_functions(const writable_functions &)            = delete;
+    writable_functions &operator=(const writable_functions &) = delete;
+};
 
 // Whether patches of code that has already run take effect. They do not in
 // valgrind, which runs a translation.

@@ -4,10 +4,12 @@
 #include "cuda_api.h"
 #include "cuda_events.h"
 #include "hook_table.h"
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstddef>
 #include <dlfcn.h>
+#include <iterator>
 #include <list>
 #include <map>
 #include <set>
@@ -15,6 +17,7 @@
 #include <tuple>
 #include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/ucx/library.h>
+#include <vector>
 
 // Finds each hooked function at all of its addresses, and patches it.
 namespace ucx_ib_dmabuf {
@@ -215,16 +218,30 @@ void installer::hook(const hooked_function &function, void *address)
 
 void installer::hook_driver(driver_library &library)
 {
-    for (const hooked_function &function : hooked_functions()) {
+    struct entry {
+        const hooked_function *function;
+        std::array<void *, 3> addresses;
         void *newest;
-        for (void *address : library.find(function, &newest)) {
-            hook(function, address);
+    };
+    std::vector<entry> entries;
+    std::vector<void *> all;
+
+    for (const hooked_function &function : hooked_functions()) {
+        entry &made    = entries.emplace_back(entry{&function, {}, nullptr});
+        made.addresses = library.find(function, &made.newest);
+        std::ranges::copy_if(made.addresses, std::back_inserter(all),
+                             [](void *address) { return address != nullptr; });
+    }
+    const writable_functions meanwhile(all);
+    for (const auto &[function, addresses, newest] : entries) {
+        for (void *address : addresses) {
+            hook(*function, address);
         }
         // Not hooked: its arguments may differ.
-        if ((newest != nullptr) && !function.optional &&
+        if ((newest != nullptr) && !function->optional &&
             !hooked_.contains(newest)) {
             unhooked_["the driver has a newer variant"].emplace(
-                function.symbol);
+                function->symbol);
         }
     }
 }

@@ -49,8 +49,7 @@ void make_visible(uint8_t *code, size_t length);
 
 // Replaces the bytes `before` by a near jump while other threads run them.
 // These see old instructions or the jump, never a mixture. Returns nullptr, or
-// why there is no jump (a string constant): bytes behind the first two may have
-// changed then, if something else wrote there meanwhile.
+// why there is no jump (a string constant); nothing is changed then.
 const char *store_near_jump(uint8_t *code, const uint8_t *before,
                             const void *target);
 

@@ -7,7 +7,7 @@
 namespace ucx_ib_dmabuf::ucm {
 namespace {
 
-// A patch that is being written, by UCX or by store_near_jump().
+// A patch that UCX is writing.
 constexpr uint8_t jump_to_itself[2] = {0xeb, 0xfe};
 
 // mov $address, %rax; jmp *%rax, or the same by %r11.
@@ -17,17 +17,6 @@ bool jumps_by_register(const uint8_t *p)
             (p[11] == 0xe0)) ||
            ((p[0] == 0x49) && (p[1] == 0xbb) && (p[10] == 0x41) &&
             (p[11] == 0xff) && (p[12] == 0xe3));
-}
-
-// Replaces two bytes within one cache line if they equal `before`.
-WRITES_CODE bool replace_pair(uint8_t *at, const uint8_t *before,
-                              const uint8_t *after)
-{
-    auto found       = read_operand<uint16_t>(before);
-    const auto value = read_operand<uint16_t>(after);
-    return __atomic_compare_exchange_n(reinterpret_cast<uint16_t *>(at), &found,
-                                       value, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_SEQ_CST);
 }
 
 enum class flow {
@@ -315,27 +304,31 @@ const void *jump_target(const uint8_t *code, bool behind)
                : nullptr;
 }
 
-// Threads loop at the first two bytes until the other bytes are written.
+// A store of eight bytes within a cache line replaces the instructions. Caches
+// of instructions are coherent, so no other core has to be notified.
 WRITES_CODE const char *store_near_jump(uint8_t *code, const uint8_t *before,
                                         const void *target)
 {
-    constexpr size_t cache_line  = 64;
-    uint8_t jump[near_jump_size] = {0xe9};
+    constexpr uintptr_t cache_line = 64;
+    const uintptr_t at             = uintptr_t(code) % cache_line;
     const auto distance = int32_t(static_cast<const uint8_t *>(target) - code -
                                   ptrdiff_t(near_jump_size));
 
-    memcpy(jump + 1, &distance, sizeof(distance));
-    if (uintptr_t(code) % cache_line == cache_line - 1) {
-        return "it begins in the last byte of a cache line";
+    if (at > cache_line - near_jump_size) {
+        return "it begins at the end of a cache line";
     }
-    if ((memcmp(code, before, near_jump_size) == 0) &&
-        replace_pair(code, before, jump_to_itself)) {
-        make_visible(code, near_jump_size);
-        for (size_t i = sizeof(jump_to_itself); i < near_jump_size; ++i) {
-            const_cast<volatile uint8_t *>(code)[i] = jump[i];
-        }
-        make_visible(code, near_jump_size);
-        if (replace_pair(code, jump_to_itself, jump)) {
+    const uintptr_t last_word = cache_line - sizeof(uint64_t);
+    const size_t skipped      = (at > last_word) ? at - last_word : 0;
+    auto *const word          = reinterpret_cast<uint64_t *>(code - skipped);
+    auto found                = read_operand<uint64_t>(code - skipped);
+    uint8_t bytes[sizeof(found)];
+    memcpy(bytes, &found, sizeof(found));
+    if (memcmp(bytes + skipped, before, near_jump_size) == 0) {
+        bytes[skipped] = 0xe9;
+        memcpy(bytes + skipped + 1, &distance, sizeof(distance));
+        if (__atomic_compare_exchange_n(word, &found,
+                                        read_operand<uint64_t>(bytes), false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             return nullptr;
         }
     }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Counts what the start of UCP takes in a large program: calls of the driver
-// and of the loader, readings of /proc/self/maps, threads. test/bench/run runs
-// it with UCX alone and with the plug-in.
+// and of the loader, calls of the kernel that protect memory or have no wrapper
+// in libc, readings of /proc/self/maps, threads. test/bench/run runs it with
+// UCX alone and with the plug-in.
 #include "libraries.h"
 #include <atomic>
+#include <chrono>
 #include <common/gpu.h>
 #include <common/sim.h>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,11 +18,13 @@
 #include <iterator>
 #include <string>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 
 namespace {
 
-std::atomic<uint64_t> opened, maps_read;
+std::atomic<uint64_t> opened, maps_read, protected_, kernel, barriers;
 
 template <class Function>
 Function *next(Function *, const char *name)
@@ -39,6 +44,25 @@ extern "C" FILE *fopen(const char *path, const char *mode)
 {
     maps_read += strcmp(path, "/proc/self/maps") == 0;
     return next(&fopen, "fopen")(path, mode);
+}
+extern "C" int mprotect(void *at, size_t length, int protection) noexcept
+{
+    ++protected_;
+    return next(&mprotect, "mprotect")(at, length, protection);
+}
+extern "C" long syscall(long number, ...) noexcept
+{
+    long all[6];
+    va_list args;
+    va_start(args, number);
+    for (long &each : all) {
+        each = va_arg(args, long);
+    }
+    va_end(args);
+    ++kernel;
+    barriers += number == SYS_membarrier;
+    return next(&syscall, "syscall")(number, all[0], all[1], all[2], all[3],
+                                     all[4], all[5]);
 }
 
 namespace {
@@ -89,12 +113,19 @@ int main(int argc, char **argv)
         gpu::use();
     }
     const uint64_t calls = SIM_CALL(cuda_sim_calls, nullptr);
-    opened               = 0;
+    opened = protected_ = kernel = 0;
+    const auto begin             = std::chrono::steady_clock::now();
     start_ucp();
+    const std::chrono::duration<double, std::micro> took =
+        std::chrono::steady_clock::now() - begin;
     printf("%s/driver_calls %lu\n", name.c_str(),
            SIM_CALL(cuda_sim_calls, nullptr) - calls);
     printf("%s/dlopen_calls %lu\n", name.c_str(), opened.load());
     printf("%s/maps_read %lu\n", name.c_str(), maps_read.load());
+    printf("%s/mprotect_calls %lu\n", name.c_str(), protected_.load());
+    printf("%s/syscall_calls %lu\n", name.c_str(), kernel.load());
+    printf("%s/membarriers %lu\n", name.c_str(), barriers.load());
+    printf("%s/microseconds %.0f\n", name.c_str(), took.count());
     printf("%s/threads %zu\n", name.c_str(), threads());
     return 0;
 }

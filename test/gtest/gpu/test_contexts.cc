@@ -206,7 +206,8 @@ TEST_F(test_contexts, pieces_are_of_gpus_in_use_and_leave_nothing)
     const size_t before = free_bytes(0);
     allocation found;
 
-    EXPECT_EQ(gpu::count(), cuda_->gpu_count());
+    using gpus = std::vector<int>;
+    EXPECT_EQ(gpus{0}, cuda_->gpus_in_use());
     EXPECT_EQ(nullptr, cuda_->allocate_probe_buffer(1));
     EXPECT_EQ(nullptr, cuda_->allocate_probe_buffer(gpu::count()));
     EXPECT_FALSE(primary_is_active(1));
@@ -223,6 +224,7 @@ TEST_F(test_contexts, pieces_are_of_gpus_in_use_and_leave_nothing)
 
     // A context of the program's own suffices.
     CUcontext own = gpu::create_context(1);
+    EXPECT_EQ((gpus{0, 1}), cuda_->gpus_in_use());
     EXPECT_NE(nullptr, cuda_->allocate_probe_buffer(1));
     EXPECT_FALSE(primary_is_active(1));
     GPU_CALL(cuCtxDestroy, own);

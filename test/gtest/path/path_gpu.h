@@ -36,7 +36,16 @@ public:
     bool copies_fail = false;
     unsigned late    = 0; // this many reads return stale zeros
 
-    int gpu_count() override { return static_cast<int>(in_use.size()); }
+    std::vector<int> gpus_in_use() override
+    {
+        std::vector<int> found;
+        for (size_t gpu = 0; gpu < in_use.size(); ++gpu) {
+            if (in_use[gpu]) {
+                found.push_back(static_cast<int>(gpu));
+            }
+        }
+        return found;
+    }
     std::unique_ptr<probe_buffer> allocate_probe_buffer(int gpu) override
     {
         if (!in_use.at(static_cast<size_t>(gpu))) {

@@ -4,6 +4,7 @@
 #include "exporter.h"
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ucx_ib_dmabuf {
 
@@ -66,9 +67,9 @@ public:
 
         virtual ~probe_buffer() = default;
     };
-    // The number of GPUs that may have probe buffers, counted as
-    // allocation::device.
-    virtual int gpu_count() { return 0; }
+    // The GPUs (allocation::device) that the process uses. Others have no probe
+    // buffers.
+    virtual std::vector<int> gpus_in_use() { return {}; }
     // Allocates memory to test paths with. Returns nullptr if the GPU is not in
     // use, as this must not initialise it, or if it has no memory left.
     virtual std::unique_ptr<probe_buffer> allocate_probe_buffer(int)

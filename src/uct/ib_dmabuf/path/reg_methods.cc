@@ -328,7 +328,7 @@ bool registers_gpu_memory(gpu_vendor &gpus, reg_methods &nic,
     int fails = -1;
     int works = -1;
 
-    for (int gpu = 0; gpu < gpus.gpu_count(); ++gpu) {
+    for (const int gpu : gpus.gpus_in_use()) {
         const std::optional<bool> answer = probe(gpus, nic, gpu, make_room);
         if (answer) {
             (*answer ? works : fails) = gpu;

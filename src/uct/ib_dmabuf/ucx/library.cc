@@ -165,14 +165,18 @@ static bool is_readable(uintptr_t at)
            ((errno != EFAULT) && (errno != EACCES));
 }
 
+constexpr size_t page = 4096; // pages may be larger
+
 // Copies by itself, as sanitizers know only a part of what may be there.
 __attribute__((no_sanitize("address", "thread"))) bool
 read_memory(const void *from, void *to, size_t length)
 {
-    const auto begin = reinterpret_cast<uintptr_t>(from);
-    const auto *at   = static_cast<const volatile char *>(from);
+    const auto begin     = reinterpret_cast<uintptr_t>(from);
+    const uintptr_t last = begin + length - 1;
+    const auto *at       = static_cast<const volatile char *>(from);
 
-    if (!is_readable(begin) || !is_readable(begin + length - 1)) {
+    if (!is_readable(begin) ||
+        ((begin / page != last / page) && !is_readable(last))) {
         return false;
     }
     for (size_t i = 0; i < length; ++i) {
@@ -181,21 +185,25 @@ read_memory(const void *from, void *to, size_t length)
     return true;
 }
 
-// Has the kernel write the same bytes. The address sanitizer intercepts
-// write().
+void read_table(void *const *from, std::span<void *> to)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < to.size(); i += count) {
+        const size_t rest =
+            page - (reinterpret_cast<uintptr_t>(from + i) % page);
+        count = std::clamp<size_t>(rest / sizeof(*from), 1, to.size() - i);
+        if (!read_memory(from + i, &to[i], count * sizeof(*from))) {
+            break;
+        }
+    }
+}
+
+// Has the kernel add 0 to the word.
 bool is_writable(void *word)
 {
-    constexpr ssize_t size = sizeof(void *);
-    int ends[2];
-
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-        return false;
-    }
-    const bool good = (syscall(SYS_write, ends[1], word, size) == size) &&
-                      (syscall(SYS_read, ends[0], word, size) == size);
-    close(ends[0]);
-    close(ends[1]);
-    return good;
+    return syscall(SYS_futex, word, FUTEX_WAKE_OP_PRIVATE, 0, 0, word,
+                   FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
 }
 
 } // namespace ucx_ib_dmabuf

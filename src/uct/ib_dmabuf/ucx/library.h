@@ -107,7 +107,7 @@ private:
 // Reads less than a page. Returns false unless all of it is readable.
 bool read_memory(const void *from, void *to, size_t length);
 
-// Whether a word is writable. No other thread may write it meanwhile.
+// Whether a word is writable.
 bool is_writable(void *word);
 
 template <class Type>
@@ -116,11 +116,8 @@ bool read_memory(const void *from, Type *to)
     return read_memory(from, to, std::span(to, 1).size_bytes());
 }
 
-// Reads a table of functions up to its unknown end.
-inline void read_table(void *const *from, std::span<void *> to)
-{
-    for (size_t i = 0; (i < to.size()) && read_memory(from + i, &to[i]); ++i) {
-    }
-}
+// Reads a table of functions up to its unknown end: as many words as there are
+// in readable memory, and as have room.
+void read_table(void *const *from, std::span<void *> to);
 
 } // namespace ucx_ib_dmabuf

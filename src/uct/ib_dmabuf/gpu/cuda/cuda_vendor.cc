@@ -104,28 +104,25 @@ bool cuda_vendor::can_export() const
                                            why.c_str()));
         return false;
     };
-    int count = 0;
 
     if (cuda_.get_handle_for_address_range == nullptr) {
         return report("this NVIDIA driver has no cuMemGetHandleForAddressRange"
                       ": update it to one for CUDA 11.7 or later");
     }
-    if (cuda_.device_get_count(&count) != CUDA_SUCCESS) {
-        return true;
-    }
-    for (int gpu = 0; gpu < count; ++gpu) {
-        CUdevice device = 0;
-        if ((cuda_.device_get(&device, gpu) == CUDA_SUCCESS) &&
-            (cuda_.attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) !=
-             0)) {
+    CUdevice device = 0;
+    int gpu         = 0;
+    for (; cuda_.device_get(&device, gpu) == CUDA_SUCCESS; ++gpu) {
+        if (cuda_.attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) !=
+            0) {
             return true;
         }
     }
-    return report(
-        format("none of the %d GPUs can export its memory as a dma-buf "
-               "(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): install "
-               "NVIDIA's open kernel modules, on Linux 5.12 or later",
-               count));
+    return (gpu == 0) ||
+           report(
+               format("none of the %d GPUs can export its memory as a dma-buf "
+                      "(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0): install "
+                      "NVIDIA's open kernel modules, on Linux 5.12 or later",
+                      gpu));
 }
 
 std::unique_ptr<gpu_vendor> find_cuda()
@@ -191,12 +188,26 @@ size_t cuda_vendor::max_registered(int device)
     return static_cast<size_t>(memory.total / 10 * 9);
 }
 
-int cuda_vendor::gpu_count()
+// Asks no more of each GPU than needed, as a machine has up to 16.
+std::vector<int> cuda_vendor::gpus_in_use()
 {
-    int count = 0;
+    const relaxed_capture relaxed(cuda_);
+    std::vector<int> found;
+    CUdevice current = -1;
+    unsigned flags   = 0;
+    int active       = 0;
 
-    cuda_.device_get_count(&count);
-    return count;
+    if (cuda_.ctx_get_device(&current) != CUDA_SUCCESS) {
+        current = -1;
+    }
+    for (int gpu = 0;
+         cuda_.primary_ctx_get_state(gpu, &flags, &active) == CUDA_SUCCESS;
+         ++gpu) {
+        if ((active != 0) || (gpu == current)) {
+            found.push_back(gpu);
+        }
+    }
+    return found;
 }
 
 bool cuda_vendor::is_in_use(CUdevice device) const

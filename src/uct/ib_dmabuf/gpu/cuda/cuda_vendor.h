@@ -70,7 +70,7 @@ public:
 
     // A GPU is in use if its primary context is active, or if
     // the calling thread's current context belongs to it.
-    int gpu_count() override;
+    std::vector<int> gpus_in_use() override;
     std::unique_ptr<probe_buffer> allocate_probe_buffer(int gpu) override;
 
     // copy.cc. Before it sends, the program must have waited for a kernel that

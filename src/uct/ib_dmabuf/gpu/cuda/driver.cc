@@ -48,23 +48,6 @@ bool nvml_may_have_gpu()
     return ask_nvml(true, [](void *) { return true; });
 }
 
-// Calls cuInit() and returns whether there is a GPU.
-bool start(const driver &table)
-{
-    int count       = 0;
-    CUresult result = table.init(0);
-
-    if (result == CUDA_SUCCESS) {
-        result = table.device_get_count(&count);
-    }
-    if ((result != CUDA_SUCCESS) || (count == 0)) {
-        log_debug("ib_dmabuf: no GPU: %d devices, %s", count,
-                  table.error(result).c_str());
-        return false;
-    }
-    return true;
-}
-
 bool open(driver *table)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -100,10 +83,26 @@ const driver *driver::get(bool starts)
     }
     const std::lock_guard guard(mutex, std::adopt_lock);
     opened = opened || open(&table);
-    const bool has_gpu =
-        opened && ((starts || table.is_initialized()) ? start(table)
-                                                      : nvml_may_have_gpu());
-    return has_gpu ? &table : nullptr;
+    if (!opened) {
+        return nullptr;
+    }
+    int count       = 0;
+    CUresult result = table.device_get_count(&count);
+    if ((result == CUDA_ERROR_NOT_INITIALIZED) && !starts) {
+        return nvml_may_have_gpu() ? &table : nullptr;
+    }
+    if (result == CUDA_ERROR_NOT_INITIALIZED) {
+        result = table.init(0);
+    }
+    if ((result == CUDA_SUCCESS) && (count == 0)) {
+        result = table.device_get_count(&count);
+    }
+    if ((result != CUDA_SUCCESS) || (count == 0)) {
+        log_debug("ib_dmabuf: no GPU: %d devices, %s", count,
+                  table.error(result).c_str());
+        return nullptr;
+    }
+    return &table;
 }
 
 bool driver::is_initialized() const
