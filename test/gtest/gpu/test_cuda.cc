@@ -72,10 +72,10 @@ TEST_F(test_cuda, gpus_of_a_node_have_their_own_addresses)
     char address[32]      = "";
     const bool in_gb200   = getenv("CUDA_SIM_NODE") != nullptr;
     const size_t expected = in_gb200 ? 64 << 10 : 4 << 10;
+    const size_t gpus     = in_gb200 ? 4 : 2;
 
-    EXPECT_EQ(in_gb200 ? 4 : 2, cuda_->gpu_count());
     EXPECT_EQ(expected, cuda_->granularity());
-    for (int gpu = 0; gpu < cuda_->gpu_count(); ++gpu) {
+    for (int gpu = 0; gpu < int(gpus); ++gpu) {
         bar1_memory bar1{};
         ASSERT_TRUE(driver::get()->read_pci_address(gpu, address));
         seen.insert(address);
@@ -84,8 +84,9 @@ TEST_F(test_cuda, gpus_of_a_node_have_their_own_addresses)
         const gpu::buffer some(mib);
         use(some.address(), mib, gpu);
     }
+    EXPECT_EQ(gpus, cuda_->gpus_in_use().size());
     gpu::use();
-    EXPECT_EQ(static_cast<size_t>(cuda_->gpu_count()), seen.size());
+    EXPECT_EQ(gpus, seen.size());
     EXPECT_EQ(in_gb200, seen.contains("0019:01:00.0"));
 }
 

@@ -166,6 +166,7 @@ int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
 {
     fake_called("cuPointerGetAttribute");
     if (attribute == 2) { /* MEMORY_TYPE */
+        *(int *)data = 2; /* a GPU's */
         if (fake_query != NULL) {
             return fake_query(address);
         }
