@@ -4,7 +4,6 @@
 #include "maps.h"
 #include <algorithm>
 #include <array>
-#include <ib_dmabuf_config.h>
 #include <link.h>
 #include <linux/membarrier.h>
 #include <span>
@@ -237,8 +236,13 @@ writable_functions::writable_functions(std::span<void *const> functions)
         }
     }
     writable_again = PROT_READ | PROT_EXEC | extra_protection(first);
-    if ((all.high != 0) && protect(all, writable_again | PROT_WRITE)) {
+    if (all.high == 0) {
+        return;
+    }
+    if (protect(all, writable_again | PROT_WRITE)) {
         writable = all;
+    } else {
+        protect(all, writable_again); // a part may be writable
     }
 }
 

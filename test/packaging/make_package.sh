@@ -29,13 +29,13 @@ build_rpm() {
 
 build_all() {
     local noopt='' flags=()
-    build_deb
-    build_rpm
     mkdir build
     (cd build &&
         "../$name/configure" --quiet --without-cuda --without-ucx --with-glibc=2.28 \
             ${arch:+--host=aarch64-linux-gnu} &&
         make -s "-j$(nproc)" tarball && make -s wheel && mv ./*.tar.xz ./*.whl ../made)
+    build_rpm
+    build_deb # the last: it builds within the sources
 }
 
 kind=$1 arch=${2:-}
@@ -57,6 +57,7 @@ if [ ! -d "$all/$key" ]; then
     find "$all" -mindepth 1 -maxdepth 1 -type d -exec rm -rf {} +
     mkdir made
     "build_$kind" 9>&- >&2
-    mv made "$all/$key"
+    mv made "$all/new"
+    mv "$all/new" "$all/$key"
 fi
 echo "$all/$key"

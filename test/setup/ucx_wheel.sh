@@ -30,7 +30,7 @@ if [[ $version == aarch64-* ]]; then
 fi
 
 # The number: raise it when this script comes to lay it out in another way.
-id=$(key "3 $wheels" /dev/null)
+id=$(key "3 $wheels${compile[1]:-}" /dev/null)
 dir=$CACHE_DIR/ucx-wheel/$version-$id
 log=$CACHE_DIR/log/ucx-wheel-$version.log
 

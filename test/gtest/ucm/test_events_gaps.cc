@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <ib_dmabuf_config.h>
 #include <iterator>
 #include <regex>
 #include <set>

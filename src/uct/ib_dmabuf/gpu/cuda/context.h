@@ -8,8 +8,8 @@ namespace ucx_ib_dmabuf {
 // Makes a context current that can access the memory at an address: its
 // owner's. Pool and VMM memory has no owner: uses the thread's own context if
 // it belongs to that GPU, else the GPU's primary one. For mapped host memory
-// any GPU will do. The destructor restores the current context, if any, and
-// whether the primary context is active.
+// any GPU in use will do. The destructor restores the current context, if any,
+// and whether the primary context is active.
 class scoped_context {
 public:
     scoped_context(const driver &cuda, CUdeviceptr address) : cuda_(cuda)
@@ -56,11 +56,20 @@ private:
     {
         const bool any   = gpu < 0; // CU_DEVICE_CPU
         CUdevice current = 0;
-        CUresult result  = cuda_.device_get(&device_, any ? 0 : gpu);
+        const bool has_current =
+            (owner == nullptr) &&
+            (cuda_.ctx_get_device(&current) == CUDA_SUCCESS);
 
+        if (any && has_current) {
+            return CUDA_SUCCESS;
+        }
+        if (any && ((gpu = first_active()) < 0)) {
+            is_unknown_ = true;
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        CUresult result = cuda_.device_get(&device_, gpu);
         if ((result == CUDA_SUCCESS) && (owner == nullptr)) {
-            if ((cuda_.ctx_get_device(&current) == CUDA_SUCCESS) &&
-                (any || (current == device_))) {
+            if (has_current && (current == device_)) {
                 return CUDA_SUCCESS;
             }
             // Creates a context only if none is active; it then ends with this
@@ -73,6 +82,22 @@ private:
             pushed_ = (result == CUDA_SUCCESS);
         }
         return result;
+    }
+
+    // Returns the first GPU whose primary context is active; -1 if none is.
+    int first_active() const
+    {
+        unsigned flags = 0;
+        int active     = 0;
+
+        for (int gpu = 0;
+             cuda_.primary_ctx_get_state(gpu, &flags, &active) == CUDA_SUCCESS;
+             ++gpu) {
+            if (active != 0) {
+                return gpu;
+            }
+        }
+        return -1;
     }
 
     const driver &cuda_;
