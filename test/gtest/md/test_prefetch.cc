@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// New memory that is registered before its first use, on the simulated GPU and
-// by default.
+// New memory that is registered before its first use, on the simulated GPU.
 #include "fake_domain.h"
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 #include <uct/ib_dmabuf/stats/counters.h>
@@ -30,6 +30,8 @@ protected:
     {
         EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(memory.address(), 1)));
     }
+
+    static void SetUpTestSuite() { setenv("UCX_IB_DMABUF_PREFETCH", "y", 1); }
 
     std::unique_ptr<fake_domain> md_ = first_fake_domain();
 };

@@ -50,7 +50,8 @@ void rcache::prefetch(guard &locked)
 
 // Whether described memory is to be registered ahead, with the NIC that needs
 // most of such memory and its companions. Memory of pools is reused without an
-// event, and VMM memory is registered by runs.
+// event, and VMM memory is registered by runs. A release before the work was
+// listed did not mark it.
 bool rcache::is_worthwhile(guard &locked, const new_registration &work) const
 {
     const segment_run &memory = work.memory;
@@ -61,7 +62,7 @@ bool rcache::is_worthwhile(guard &locked, const new_registration &work) const
         needed = std::max(needed, each.used[device] / 2);
     }
     return !memory.joins && !memory.in_chunks && !each_use_ && prefetches_ &&
-           slot.used[device] >= needed &&
+           predictor_.is_fresh(work.request) && slot.used[device] >= needed &&
            slot.index.find(work.request.lo, 1) == nullptr &&
            !others_register(locked, work.nic, memory.range);
 }

@@ -48,6 +48,13 @@ public:
         }
     }
 
+    // Whether an allocation was neither used nor released since.
+    bool is_fresh(address_range memory) const
+    {
+        return std::ranges::any_of(
+            fresh_, [&](const fresh &each) { return each.memory == memory; });
+    }
+
     bool has_next() const { return std::ranges::any_of(fresh_, &fresh::waits); }
     // The next allocation to be registered, which exists.
     address_range take()
