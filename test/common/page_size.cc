@@ -3,7 +3,10 @@
 // A program with this file takes the host's pages for those of the simulated
 // node: 64 KiB with CUDA_SIM_NODE=gb200, as do the simulated driver and the
 // plug-in in it. Not for programs that install hooks: these change the access
-// to whole pages of code, and libraries lie less than 64 KiB apart.
+// to whole pages of code, and libraries lie less than 64 KiB apart. Nor with
+// gcc's thread sanitizer, which asks before it has started.
+#ifndef __SANITIZE_THREAD__
+
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -20,3 +23,5 @@ extern "C" long sysconf(int name) noexcept
                ? 65536
                : real(name);
 }
+
+#endif
