@@ -11,7 +11,7 @@ packages+=,bash,coreutils,dash,diffutils,findutils,grep,hostname,libc-bin,mawk,m
 packages+=,sed,util-linux,ibverbs-utils,iproute2,libopenmpi-dev,openmpi-bin
 suite=$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)
 # The number: raise it when this script comes to make another one.
-dir=$CACHE_DIR/arm64-root/$(key "1 $suite $packages" /dev/null)
+dir=$CACHE_DIR/arm64-root/$(key "2 $suite $packages" /dev/null)
 log=$CACHE_DIR/log/arm64-root.log
 
 unpack() {
@@ -26,6 +26,8 @@ unpack() {
     ln -s /usr/include/nlohmann "$dir/root/usr/include/" # the same for all
     # Nothing is configured there, so it lacks the alternatives, and what a system mounts at.
     mkdir -p "$dir/root/mnt"
+    # A program under qemu would find these, empty, in place of this machine's.
+    (cd "$dir/root" && rm -r boot dev home proc root run sys tmp)
     ln -s mawk "$dir/root/usr/bin/awk"
     ln -s mpirun.openmpi "$dir/root/usr/bin/mpirun"
 }
