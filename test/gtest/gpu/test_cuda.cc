@@ -57,10 +57,11 @@ TEST_F(test_cuda, memory_of_the_host_is_no_gpu_memory)
             << gpu::name_of(kind);
         EXPECT_FALSE(cuda_->is_current(at, 1)) << gpu::name_of(kind);
         if (kind != memory::managed) { // the simulated driver's is ordinary
-            EXPECT_NE(UCS_OK, cuda_->try_export(at, page))
-                << gpu::name_of(kind);
-            EXPECT_NE(UCS_OK, cuda_->export_range_pcie(at, page, &fd))
-                << gpu::name_of(kind);
+            for (auto how : {mapping_type::standard, mapping_type::pcie}) {
+                EXPECT_NE(UCS_OK,
+                          cuda_->export_mapped(how, at, page, &fd, false))
+                    << gpu::name_of(kind);
+            }
         }
     }
 }

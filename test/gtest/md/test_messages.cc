@@ -107,7 +107,7 @@ TEST_F(test_messages, a_range_with_a_hole_is_an_error)
     listen(log_level::error);
     EXPECT_EQ(UCS_ERR_INVALID_PARAM,
               md_->reg(memory.address(), memory.size(), &memh, aloud));
-    EXPECT_TRUE(said("have a hole"));
+    EXPECT_TRUE(said("go beyond its end"));
 }
 
 // Peer memory takes several allocations, even released ones, as one range.

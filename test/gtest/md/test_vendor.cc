@@ -77,11 +77,11 @@ std::unique_ptr<gpu_vendor> find_table()
 // As that of module.cc, which names CUDA's vendor.
 extern "C" ucs_status_t ucs_module_global_init()
 {
-    serve_new_instances({[](ucx_instance &instance) {
-                             return process_state::enable(instance.parser(),
-                                                          find_table);
-                         },
-                         override_md, do_gpu_atomic});
+    serve_new_instances(
+        {[](ucx_instance &instance) {
+             return process_state::enable(instance.parser(), find_table);
+         },
+         override_md, do_gpu_atomic, get_gpu_memh, [](ucx_instance &) {}});
     return UCS_OK;
 }
 

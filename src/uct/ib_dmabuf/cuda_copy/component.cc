@@ -114,29 +114,22 @@ ucs_status_t md_query(uct_md_h md, void *attributes) noexcept
 }
 
 // UCX chooses nearby NICs by the system device.
-uint8_t sys_device_of(cuda_copy_component &self, int gpu)
+uint8_t sys_device_of(const cuda_copy_component &self, int gpu)
 {
     cuda_copy_ops::pci_address place{};
     uint8_t found = unknown_sys_device;
 
-    if ((self.find_sys_device == nullptr) || (gpu < 0) || (gpu >= max_gpus)) {
-        return unknown_sys_device;
-    }
-    if (const uint16_t known = self.sys_devices[gpu].load(); known != 0) {
-        return static_cast<uint8_t>(known - 1);
-    }
-    if (!self.user->place(gpu, &place) ||
-        (self.find_sys_device(&place, &found) != UCS_OK)) {
-        found = unknown_sys_device;
-    }
-    self.sys_devices[gpu].store(static_cast<uint16_t>(found + 1));
-    return found;
+    return ((self.find_sys_device != nullptr) && (gpu >= 0) &&
+            self.user->place(gpu, &place) &&
+            (self.find_sys_device(&place, &found) == UCS_OK))
+               ? found
+               : unknown_sys_device;
 }
 
 ucs_status_t mem_query(uct_md_h md, const void *address, size_t length,
                        uct_md_mem_attr_t *attr) noexcept
 {
-    cuda_copy_component &self = cuda_copy_component::of(md);
+    const cuda_copy_component &self = cuda_copy_component::of(md);
     cuda_copy_ops::found found{};
     const ucs_status_t status =
         self.user->detect(reinterpret_cast<uintptr_t>(address), length, &found);

@@ -3,7 +3,6 @@
 
 #include "cuda_copy.h"
 #include <atomic>
-#include <uct/ib_dmabuf/gpu/exporter.h>
 #include <uct/ib_dmabuf/ucx/abi.h>
 
 namespace ucx_ib_dmabuf {
@@ -44,8 +43,6 @@ struct cuda_copy_component {
     void *md_ops[max_md_ops]{};
     cuda_copy_ops *user = nullptr;
     std::atomic<bool> begun{false};
-    // By GPU ordinal: UCX's system device plus one; 0 if not looked up yet.
-    std::atomic<uint16_t> sys_devices[max_gpus]{};
 
     // UCX's own functions.
     void (*component_register)(void *component)    = nullptr;

@@ -112,7 +112,7 @@ public:
     {
         return (length == 0)
                    ? UCS_OK
-                   : copy_memory(*cuda_.load(), to, from, length, gpu);
+                   : copy_memory(*cuda_.load(), to, from, length, gpu, true);
     }
 
 private:
@@ -177,13 +177,10 @@ private:
         }
         const uintptr_t begin     = gpus.export_begin(wanted);
         const size_t length       = wanted + page - begin;
-        const ucs_status_t status = reports
-                                        ? gpus.export_range(begin, length, &fd)
-                                        : gpus.try_export(begin, length);
+        const ucs_status_t status = gpus.export_mapped(
+            mapping_type::standard, begin, length, &fd, reports);
         if (status == UCS_OK) {
-            if (fd >= 0) {
-                close(fd);
-            }
+            close(fd);
             known.store(identity);
             if (is_as_its_kind(address, around)) {
                 of_kind.store(true);

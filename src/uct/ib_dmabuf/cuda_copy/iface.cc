@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "component.h"
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <uct/ib_dmabuf/ucx/library.h>
@@ -105,13 +106,11 @@ ucs_status_t cuda_copy_iface_open(uct_md_h md, void *worker, const void *params,
         ops[op_put_zcopy]   = reinterpret_cast<void *>(put_zcopy);
         ops[op_get_zcopy]   = reinterpret_cast<void *>(get_zcopy);
         // The number of operations and the index of the estimate differ.
-        const auto *from = static_cast<void **>((*iface)->internal_ops);
-        for (void *&op : self.internal_ops) {
-            if (read_memory(from++, &op) &&
-                (op == reinterpret_cast<void *>(self.base_estimate_perf))) {
-                op = reinterpret_cast<void *>(estimate_perf);
-            }
-        }
+        read_table(static_cast<void **>((*iface)->internal_ops),
+                   self.internal_ops);
+        std::ranges::replace(self.internal_ops,
+                             reinterpret_cast<void *>(self.base_estimate_perf),
+                             reinterpret_cast<void *>(estimate_perf));
         (*iface)->internal_ops = self.internal_ops;
     }
     return status;

@@ -88,18 +88,6 @@ ucs_status_t mem_alloc(uct_md_h md, size_t *length, void **address,
     return status;
 }
 
-ucs_status_t detect(uct_md_h md, const void *address, size_t length,
-                    ucs_memory_type_t *type) noexcept
-{
-    uct_md_mem_attr_t attr{};
-    const ucs_status_t status = mem_query(md, address, length, &attr);
-
-    if (status == UCS_OK) {
-        *type = attr.mem_type;
-    }
-    return status;
-}
-
 ucs_status_t md_open(uct_component_t *component, const char *name,
                      const void *config, uct_md_h *md) noexcept
 {
@@ -116,7 +104,6 @@ ucs_status_t md_open(uct_component_t *component, const char *name,
                 reinterpret_cast<mem_query_function *>(self.ops[op_mem_query]);
             self.ops[op_mem_alloc] = reinterpret_cast<void *>(&mem_alloc);
             self.ops[op_mem_query] = reinterpret_cast<void *>(&mem_query);
-            self.ops[op_detect]    = reinterpret_cast<void *>(&detect);
         });
         (*md)->ops = self.ops.data();
     }

@@ -214,16 +214,6 @@ ucs_status_t memory_domain::reg_gpu(const reg_request &request,
     return (status == UCS_ERR_CANCELED) ? reg_gpu(request, handle) : status;
 }
 
-// Whether there is GPU memory at the range's end, but none behind `found`.
-bool memory_domain::has_hole(uintptr_t end, const segment_run &found) const
-{
-    allocation next;
-
-    return found.joins && (found.range.hi < end) &&
-           (shared_.gpu().describe(found.range.hi, &next) != UCS_OK) &&
-           (shared_.gpu().describe(end - 1, &next) == UCS_OK);
-}
-
 // Called if the plug-in did not register. uct_ib registers memory that is not
 // known to be GPU memory. This is host memory, even if CUDA knows it, managed
 // memory, and released memory; in a forked process it is all memory.
@@ -248,13 +238,9 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
         log_message((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS)
                         ? log_level::debug
                         : log_level::error,
-                    has_hole(request.start() + exact, found)
-                        ? "ib_dmabuf: the %zu bytes at %p have a hole: no GPU "
-                          "memory is mapped at 0x%zx: register only what is "
-                          "mapped"
-                        : "ib_dmabuf: the %zu bytes at %p begin in an "
-                          "allocation of GPU memory and go beyond its end "
-                          "(0x%zx): register only what is in one allocation",
+                    "ib_dmabuf: the %zu bytes at %p begin in GPU memory and go "
+                    "beyond its end (0x%zx): register only what is mapped, in "
+                    "one allocation",
                     request.length, request.address, found.range.hi);
         return status;
     case UCS_OK: // UCP may have rounded the end up, see without_rounding().
@@ -290,9 +276,6 @@ ucs_status_t memory_domain::reg(const reg_request &request,
     const uintptr_t start = request.start();
     const size_t exact    = without_rounding(request);
 
-    if (asked_in_miss != nullptr) {
-        asked_in_miss->add(id_);
-    }
     const region *hit = cache_.find(id_, start, exact);
     const auto status = (hit != nullptr) ? hand_out(hit, start, exact, handle)
                                          : UCS_ERR_CANCELED;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "extents.h"
 #include "process_state.h"
 #include <atomic>
 #include <mutex>
@@ -100,11 +99,7 @@ class memory_domain final : public md_ops {
 public:
     memory_domain(const saved_md_ops &original, process_state &shared,
                   bool peer_memory);
-    ~memory_domain() override
-    {
-        forget_asked(id_);
-        cache_.detach(id_);
-    }
+    ~memory_domain() override { cache_.detach(id_); }
     memory_domain(const memory_domain &)            = delete;
     memory_domain &operator=(const memory_domain &) = delete;
 
@@ -130,7 +125,6 @@ private:
                                ucs_status_t failure, uct_mem_h *handle);
     registration *own_registration(memh *handle, address_range bytes);
     registration *reg_alone(const region &around, address_range bytes);
-    bool has_hole(uintptr_t end, const segment_run &found) const;
     bool may_use_peer_memory() const
     {
         return peer_memory_ && !nic_.has_broken();

@@ -195,6 +195,18 @@ const region *rcache::find(nic_id nic, uintptr_t address,
     return e;
 }
 
+address_range rcache::extent(address_range request) const
+{
+    address_range result = request;
+    guard locked(lock_);
+    each_entry(locked, request, [&](const entry *e) {
+        if (e->is_allocation && e->bytes.covers(request)) {
+            result = e->bytes;
+        }
+    });
+    return result;
+}
+
 // Whether the requested memory is the same. If not, it was released without an
 // event, which this call makes good.
 bool rcache::is_current(const entry &e, address_range request)

@@ -8,9 +8,10 @@
 #include <loader/enable.h>
 #include <mutex>
 #include <new>
-#include <set>
 #include <span>
 #include <string>
+#include <uct/ib_dmabuf/report.h>
+#include <utility>
 #include <vector>
 
 namespace ucx_ib_dmabuf {
@@ -66,27 +67,20 @@ struct refusal {
 // Warns once for each reason. The instance is not remembered, as another
 // library may occupy its addresses later. No warning if another thread has
 // served it meanwhile: then its md_open looked like another library's.
-void decline(const void *defined, const std::string &path,
+void decline(const library &uct_ib, const void *defined,
              const std::string &version, const refusal &why)
 {
-    // Never destroyed: a UCX may also be loaded at process exit.
-    static auto &reported = *new std::set<std::string>;
-    std::string text      = path + ", " + why.reason;
+    const bool is_newer = is_newer_than_known(version);
 
-    {
-        const std::lock_guard<std::mutex> guard(mutex);
-        if ((find(defined) != nullptr) || (read_enable() == 0) ||
-            !reported.insert(text).second) {
-            return;
-        }
+    if (!is_known(defined) && (read_enable() != 0)) {
+        const text what =
+            format("not used for the UCX of %s, %s%s%s%s%s. %s", uct_ib.path(),
+                   why.reason.c_str(), is_newer ? " (it is UCX " : "",
+                   is_newer ? version.c_str() : "",
+                   is_newer ? "; the newest that this plug-in knows is " : "",
+                   is_newer ? newest_known_ucx : "", why.outcome.c_str());
+        warn_once(what, what);
     }
-    if (is_newer_than_known(version)) {
-        text += " (it is UCX " + version +
-                "; the newest that this plug-in knows is " + newest_known_ucx +
-                ")";
-    }
-    log_warn("ib_dmabuf: not used for the UCX of %s. %s", text.c_str(),
-             why.outcome.c_str());
 }
 
 const void *md_open_of(const uct_component_t *component)
@@ -117,63 +111,44 @@ refusal check_before_look_up(const library &uct_ib, const std::string &version,
     return {};
 }
 
-refusal check(const ucx_instance &found)
-{
-    const std::lock_guard<std::mutex> guard(mutex);
-
-    if (instance_count == instances.size()) {
-        return {"as " + std::to_string(instances.size()) +
-                " others came first"};
-    }
-    return {found.can_be_served()
-                ? ""
-                : "which has not a component that can be written"};
-}
-
-// Calls neither UCX nor the loader, as it holds the lock. Returns whether the
-// instance is served now.
-bool add(known_instance added, ucx_instance *made, bool wanted,
-         make_md_ops make)
-{
-    const std::lock_guard<std::mutex> guard(mutex);
-    const size_t count = instance_count.load(std::memory_order_relaxed);
-
-    if ((find(added.defined) != nullptr) || (count == instances.size())) {
-        return false; // another thread was faster
-    }
-    made->parser().publish();
-    added.served     = (wanted && add_ucm(made->ucm())) ? made : nullptr;
-    instances[count] = added;
-    instance_count.store(count + 1, std::memory_order_release);
-    if (added.served != nullptr) {
-        added.served->serve(make);
-    }
-    return added.served != nullptr;
-}
-
 refusal serve(library &&uct_ib, const std::string &version,
-              const known_instance &candidate, const services &with)
+              known_instance added, const services &with)
 {
     const char *missing = nullptr;
 
-    if (refusal why = check_before_look_up(uct_ib, version,
-                                           md_open_of(candidate.component));
+    if (refusal why =
+            check_before_look_up(uct_ib, version, md_open_of(added.component));
         !why.reason.empty()) {
         return why;
     }
     auto found =
-        ucx_instance::look_up(std::move(uct_ib), candidate.component, &missing);
+        ucx_instance::look_up(std::move(uct_ib), added.component, &missing);
     if (missing != nullptr) {
         return {std::string("which has not ") + missing};
     }
-    if (refusal why = check(*found); !why.reason.empty()) {
-        return why;
-    }
     ucx_instance *made = found.release(); // other threads may hold parts of it
     set_first_ucs(made->ucs());
-    const bool wanted = with.prepare(*made);
-    if (!add(candidate, made, wanted, with.make)) {
-        return {};
+    added.served = with.prepare(*made) ? made : nullptr;
+    {
+        // Calls neither UCX nor the loader.
+        const std::lock_guard<std::mutex> guard(mutex);
+        const size_t count = instance_count.load(std::memory_order_relaxed);
+        if (find(added.defined) != nullptr) {
+            return {}; // another thread was faster
+        }
+        if (count == instances.size()) {
+            return {"as " + std::to_string(count) + " others came first"};
+        }
+        made->parser().publish();
+        if ((added.served != nullptr) && !add_ucm(made->ucm())) {
+            added.served = nullptr;
+        }
+        instances[count] = added;
+        instance_count.store(count + 1, std::memory_order_release);
+        if (added.served == nullptr) {
+            return {};
+        }
+        made->serve(with.make);
     }
     log_debug("ib_dmabuf: plug-in loaded, for the UCX of %s (%s)", made->path(),
               version.c_str());
@@ -231,7 +206,7 @@ void look_at(const library &each, const std::vector<library> &loaded,
     const refusal why         = serve(library::around(defined), version,
                                       {defined, component, nullptr}, with);
     if (!why.reason.empty()) {
-        decline(defined, each.path(), version, why);
+        decline(each, defined, version, why);
     }
 }
 
@@ -250,18 +225,15 @@ void look_at_all(const services &with)
         if (std::ranges::none_of(known_instances(), serves)) {
             continue;
         }
-        const char *why = nullptr;
-        if ((with.atomics != nullptr) &&
-            ((why = divert_atomics(each, with.atomics)) != nullptr)) {
-            log_debug("ib_dmabuf: %s: the CPU does atomic operations of "
-                      "messages also in GPU memory: %s",
-                      each.path(), why);
-        }
-        if ((with.memhs != nullptr) &&
-            ((why = divert_memh_get(each, with.memhs)) != nullptr)) {
-            log_debug("ib_dmabuf: %s: UCP's cache has an entry for each buffer "
-                      "of GPU memory: %s",
-                      each.path(), why);
+        const std::pair<const char *, const char *> kept[] = {
+            {divert_atomics(each, with.atomics),
+             "the CPU does atomic operations of messages also in GPU memory"},
+            {divert_memh_get(each, with.memhs),
+             "UCP's cache has an entry for each buffer of GPU memory"}};
+        for (const auto &[why, what] : kept) {
+            if (why != nullptr) {
+                log_debug("ib_dmabuf: %s: %s: %s", each.path(), what, why);
+            }
         }
     }
 }
@@ -286,17 +258,13 @@ try {
     // UCP and the CUDA module may be loaded by now.
     for (const known_instance &each : known_instances()) {
         if (each.served != nullptr) {
-            if (with.offer_cuda_copy != nullptr) {
-                with.offer_cuda_copy(*each.served);
-            }
+            with.offer_cuda_copy(*each.served);
             each.served->change_defaults();
         }
     }
 } catch (const std::bad_alloc &) {
-    static std::atomic_flag reported;
-    if (!reported.test_and_set()) {
-        log_warn("ib_dmabuf: no memory of the host to look for UCX");
-    }
+    constexpr char message[] = "no memory of the host to look for UCX";
+    warn_once(message, message);
 }
 
 } // namespace ucx_ib_dmabuf

@@ -144,50 +144,6 @@ constexpr auto make_ours(std::index_sequence<indices...>)
 }
 constexpr auto ours = make_ours(std::make_index_sequence<max_ucps>());
 
-bool is_ours(uct_am_callback_t function)
-{
-    return std::ranges::any_of(ours, [&](const replacements &each) {
-        return each.atomics.cb == function;
-    });
-}
-
-// Returns nullptr, or why the handler cannot be replaced.
-const char *check(const library &ucp, const ucp_am_handler_t *handler)
-{
-    ucp_am_handler_t now;
-
-    if (!read_memory(handler, &now) || (now.features != feature_amo)) {
-        return "its handler is not as it is known";
-    }
-    return (is_ours(now.cb) ||
-            (ucp.has(reinterpret_cast<const void *>(now.cb)) &&
-             ucp.has(reinterpret_cast<const void *>(now.proxy_cb))))
-               ? nullptr
-               : "its handler is another library's";
-}
-
-// Calls neither UCX nor the loader, as it holds the lock.
-const char *replace(ucp_am_handler_t *handler, do_atomic by)
-{
-    const std::lock_guard<std::mutex> guard(mutex);
-
-    if (is_ours(handler->cb)) {
-        return nullptr;
-    }
-    if (!is_writable(&handler->cb) || !is_writable(&handler->proxy_cb)) {
-        return "its handler cannot be written";
-    }
-    const size_t index = handlers.add({handler->cb, handler->proxy_cb});
-    if (index == max_ucps) {
-        return too_many;
-    }
-    atomics_by = by;
-    // Other threads may be creating workers.
-    std::atomic_ref(handler->cb).store(ours[index].atomics.cb);
-    std::atomic_ref(handler->proxy_cb).store(ours[index].atomics.proxy_cb);
-    return nullptr;
-}
-
 // The loader leaves some tables read-only (RELRO).
 bool store(void **slot, void *value)
 {
@@ -212,12 +168,38 @@ const char *divert_atomics(const library &ucp, do_atomic by)
 {
     auto *const handler = static_cast<ucp_am_handler_t *>(
         ucp.own_symbol("ucp_am_handler_UCP_AM_ID_ATOMIC_REQ"));
+    ucp_am_handler_t now;
 
     if (handler == nullptr) {
         return nullptr;
     }
-    const char *why = check(ucp, handler);
-    return (why == nullptr) ? replace(handler, by) : why;
+    if (!read_memory(handler, &now) || (now.features != feature_amo)) {
+        return "its handler is not as it is known";
+    }
+    const bool is_its_own =
+        ucp.has(reinterpret_cast<const void *>(now.cb)) &&
+        ucp.has(reinterpret_cast<const void *>(now.proxy_cb));
+    const std::lock_guard<std::mutex> guard(mutex);
+    if (std::ranges::find(ours, handler->cb, [](const replacements &each) {
+            return each.atomics.cb;
+        }) != ours.end()) {
+        return nullptr;
+    }
+    if (!is_its_own) {
+        return "its handler is another library's";
+    }
+    if (!is_writable(&handler->cb) || !is_writable(&handler->proxy_cb)) {
+        return "its handler cannot be written";
+    }
+    const size_t index = handlers.add({handler->cb, handler->proxy_cb});
+    if (index == max_ucps) {
+        return too_many;
+    }
+    atomics_by = by;
+    // Other threads may be creating workers.
+    std::atomic_ref(handler->cb).store(ours[index].atomics.cb);
+    std::atomic_ref(handler->proxy_cb).store(ours[index].atomics.proxy_cb);
+    return nullptr;
 }
 
 const char *divert_memh_get(const library &ucp, get_memh by)

@@ -36,9 +36,11 @@ const char *ucx_instance::find_all()
         (strncmp(name, "ib", sizeof(name)) != 0)) {
         return "a component with the name ib";
     }
-    return uct_ib_.has(reinterpret_cast<const void *>(md_open_))
-               ? nullptr
-               : "an md_open of its own";
+    return !uct_ib_.has(reinterpret_cast<const void *>(md_open_))
+               ? "an md_open of its own"
+           : !is_writable(&component_->md_open)
+               ? "a component that can be written"
+               : nullptr;
 }
 
 bool ucx_instance::owns(const void *address) const

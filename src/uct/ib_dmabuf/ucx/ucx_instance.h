@@ -37,8 +37,6 @@ public:
     // modules of their own.
     bool owns(const void *address) const;
 
-    // Whether serve() can succeed. Only one thread at a time may call it.
-    bool can_be_served() const { return is_writable(&component_->md_open); }
     // From now on, `make` is called for each domain that this uct_ib opens.
     void serve(make_md_ops make);
     // Replaces defaults in the UCX libraries loaded so far.
@@ -78,19 +76,19 @@ private:
     make_md_ops make_          = nullptr;
 };
 
-// The callbacks for UCX instances. Callbacks with a default may be null.
+// The callbacks for UCX instances.
 struct services {
     // Whether the instance is wanted. Called with no lock held; two threads may
     // call it at once for the same instance.
     bool (*prepare)(ucx_instance &instance);
     make_md_ops make;
     // Performs atomic operations that UCP leaves to the CPU.
-    do_atomic atomics = nullptr;
+    do_atomic atomics;
     // Called in misses of UCP's cache of memory handles.
-    get_memh memhs = nullptr;
+    get_memh memhs;
     // Offers copies of GPU memory. Called for each served instance whenever a
     // UCX may have been loaded.
-    void (*offer_cuda_copy)(ucx_instance &to) = nullptr;
+    void (*offer_cuda_copy)(ucx_instance &to);
 };
 
 // Serves the wanted instances among those loaded since the last call. The

@@ -129,8 +129,9 @@ CUresult copy_without_context(void *to, const void *from, size_t length,
 // Mapped memory is accessible to the GPUs that were given access: perhaps only
 // in the context of the second address.
 CUresult copy_in_a_context(const driver &cuda, void *to, const void *from,
-                           size_t length, uintptr_t gpu)
+                           size_t length, uintptr_t gpu, bool may_be_host)
 {
+    const relaxed_capture relaxed(cuda);
     const auto target = reinterpret_cast<uintptr_t>(to);
     const auto source = reinterpret_cast<uintptr_t>(from);
     bool is_host = true, is_known = false;
@@ -138,7 +139,7 @@ CUresult copy_in_a_context(const driver &cuda, void *to, const void *from,
 
     for (const uintptr_t side : {gpu, target ^ source ^ gpu}) {
         scoped_context context(cuda, side);
-        if (context.is_unknown()) {
+        if (context.is_unknown() && may_be_host) {
             is_host &= (context.result() == CUDA_ERROR_INVALID_VALUE);
             continue;
         }
@@ -146,16 +147,20 @@ CUresult copy_in_a_context(const driver &cuda, void *to, const void *from,
                        ? copy_and_wait(cuda, target, source, length)
                        : context.result();
         is_known = true;
-        if (result != CUDA_ERROR_INVALID_VALUE) {
+        if ((result != CUDA_ERROR_INVALID_VALUE) || !may_be_host) {
             break;
         }
     }
     return is_known ? result : copy_without_context(to, from, length, is_host);
 }
 
-ucs_status_t report(const driver &cuda, CUresult result, const void *to,
-                    const void *from, size_t length)
+} // namespace
+
+ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
+                         size_t length, const void *gpu, bool may_be_host)
 {
+    const CUresult result = copy_in_a_context(
+        cuda, to, from, length, reinterpret_cast<uintptr_t>(gpu), may_be_host);
     if (result != CUDA_SUCCESS) {
         log_error("ib_dmabuf: cuMemcpyAsync(%p, %p, %zu bytes) failed: %s", to,
                   from, length, cuda.error(result).c_str());
@@ -163,45 +168,18 @@ ucs_status_t report(const driver &cuda, CUresult result, const void *to,
     return to_status(result);
 }
 
-// Fails if `gpu`, one of the addresses, is not CUDA memory: host memory may
-// have replaced it.
-ucs_status_t copy_gpu_memory(const driver &cuda, void *to, const void *from,
-                             size_t length, uintptr_t gpu)
-{
-    const relaxed_capture relaxed(cuda);
-    const scoped_context context(cuda, gpu);
-    const CUresult result =
-        (context.result() == CUDA_SUCCESS)
-            ? copy_and_wait(cuda, reinterpret_cast<uintptr_t>(to),
-                            reinterpret_cast<uintptr_t>(from), length)
-            : context.result();
-    return report(cuda, result, to, from, length);
-}
-
-} // namespace
-
-ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
-                         size_t length, const void *gpu)
-{
-    const relaxed_capture relaxed(cuda);
-    return report(cuda,
-                  copy_in_a_context(cuda, to, from, length,
-                                    reinterpret_cast<uintptr_t>(gpu)),
-                  to, from, length);
-}
-
 ucs_status_t cuda_vendor::copy_to_host(void *host, uintptr_t device,
                                        size_t length)
 {
-    return copy_gpu_memory(cuda_, host, reinterpret_cast<void *>(device),
-                           length, device);
+    const auto *from = reinterpret_cast<const void *>(device);
+    return copy_memory(cuda_, host, from, length, from, false);
 }
 
 ucs_status_t cuda_vendor::copy_from_host(uintptr_t device, const void *host,
                                          size_t length)
 {
-    return copy_gpu_memory(cuda_, reinterpret_cast<void *>(device), host,
-                           length, device);
+    auto *to = reinterpret_cast<void *>(device);
+    return copy_memory(cuda_, to, host, length, to, false);
 }
 
 } // namespace ucx_ib_dmabuf

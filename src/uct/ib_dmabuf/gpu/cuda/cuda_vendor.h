@@ -17,9 +17,10 @@ std::unique_ptr<gpu_vendor> find_cuda();
 // returns when the bytes have arrived. Uses a stream of our own, which waits
 // for no kernel. Needs no current context. `gpu` is that of the two addresses
 // which more likely belongs to a GPU. If CUDA knows neither, both are treated
-// as host memory. Logs failures. Thread-safe.
+// as host memory; unless `may_be_host`, this fails if CUDA does not know `gpu`,
+// as host memory may have replaced it. Logs failures. Thread-safe.
 ucs_status_t copy_memory(const driver &cuda, void *to, const void *from,
-                         size_t length, const void *gpu);
+                         size_t length, const void *gpu, bool may_be_host);
 
 // Device memory is memory of one GPU: neither managed memory, which moves
 // between GPU and host, nor host memory that CUDA has pinned. All functions may
@@ -54,8 +55,8 @@ public:
         return export_mapped(mapping_type::pcie, address, length, fd);
     }
     size_t granularity() const override { return page_size_; }
-    // Exports, and closes the dma-buf. Logs nothing.
-    ucs_status_t try_export(uintptr_t address, size_t length);
+    ucs_status_t export_mapped(mapping_type how, uintptr_t address,
+                               size_t length, int *fd, bool reports = true);
 
     const char *name() const noexcept override { return "CUDA"; }
     ucs_memory_type_t memory_type() const noexcept override
@@ -88,8 +89,6 @@ public:
     void watch(listener &told) noexcept override;
 
 private:
-    ucs_status_t export_mapped(mapping_type how, uintptr_t address,
-                               size_t length, int *fd);
     bool is_in_use(CUdevice device) const;
 
     const driver &cuda_;

@@ -219,32 +219,11 @@ uintptr_t cuda_vendor::export_begin(uintptr_t address)
     return std::min<uintptr_t>(address, mapping);
 }
 
-ucs_status_t cuda_vendor::try_export(uintptr_t address, size_t length)
-{
-    unsigned unused = 0;
-    int fd          = -1;
-
-    if (cuda_.get_handle_for_address_range == nullptr) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    relaxed_capture relaxed(cuda_);
-    scoped_context context(cuda_, first_known(cuda_, address, length, &unused));
-    CUresult result = context.result();
-    if (result == CUDA_SUCCESS) {
-        result = cuda_.get_handle_for_address_range(
-            &fd, address, length, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-    }
-    if (result == CUDA_SUCCESS) {
-        close(fd);
-    }
-    return to_status(result);
-}
-
 // Without a coherent link the driver maps through BAR1 anyway and refuses the
 // flag (NV2080_CTRL_CMD_DMABUF_EXPORT_OBJECTS_TO_FD), as it does with MIG.
 // Drivers before CUDA 12.8 do not know the flag.
 ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
-                                        size_t length, int *fd)
+                                        size_t length, int *fd, bool reports)
 {
     unsigned rdma_capable = 1;
     int exported          = -1;
@@ -271,6 +250,13 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
                   address, cuda_.error(result).c_str());
         return UCS_ERR_UNSUPPORTED;
     }
+    if (result == CUDA_SUCCESS) {
+        *fd = exported;
+        return UCS_OK;
+    }
+    if (!reports) {
+        return to_status(result);
+    }
     if ((result == CUDA_ERROR_NOT_SUPPORTED) && !rdma_capable) {
         report_refusal("not RDMA capable",
                        format("GPU memory at 0x%zx was allocated without "
@@ -281,12 +267,8 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
                        "(cudaMallocAsync), use cudaMalloc");
         return UCS_ERR_UNSUPPORTED;
     }
-    if (result != CUDA_SUCCESS) {
-        return cuda_.failed("cuMemGetHandleForAddressRange", result, address,
-                            length, remedy(result));
-    }
-    *fd = exported;
-    return UCS_OK;
+    return cuda_.failed("cuMemGetHandleForAddressRange", result, address,
+                        length, remedy(result));
 }
 
 } // namespace ucx_ib_dmabuf
