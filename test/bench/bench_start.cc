@@ -4,7 +4,7 @@
 // and of the loader, calls of the kernel that protect memory or have no wrapper
 // in libc, readings of /proc/self/maps, threads. test/bench/run runs it with
 // UCX alone and with the plug-in.
-#include "libraries.h"
+#include "ucp.h"
 #include <atomic>
 #include <chrono>
 #include <common/gpu.h>
@@ -19,7 +19,6 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <ucp/api/ucp.h>
 #include <unistd.h>
 
 namespace {
@@ -81,20 +80,6 @@ void map(size_t count)
     }
 }
 
-void start_ucp()
-{
-    ucp_context_h context = nullptr;
-    ucp_worker_h worker   = nullptr;
-    ucp_params_t params{};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
-    const ucp_worker_params_t usual{};
-    if ((ucp_init(&params, nullptr, &context) != UCS_OK) ||
-        (ucp_worker_create(context, &usual, &worker) != UCS_OK)) {
-        fail("UCP does not start");
-    }
-}
-
 size_t threads()
 {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
@@ -115,7 +100,7 @@ int main(int argc, char **argv)
     const uint64_t calls = SIM_CALL(cuda_sim_calls, nullptr);
     opened = protected_ = kernel = 0;
     const auto begin             = std::chrono::steady_clock::now();
-    start_ucp();
+    const ucp_start started;
     const std::chrono::duration<double, std::micro> took =
         std::chrono::steady_clock::now() - begin;
     printf("%s/driver_calls %lu\n", name.c_str(),

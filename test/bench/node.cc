@@ -12,6 +12,7 @@
 //   time          microseconds of processor time up to the end of the message
 //
 // libcuda (test/cuda_sim) and libibverbs (fake_verbs.cc) are simulated.
+#include "ucp.h"
 #include <algorithm>
 #include <common/sim.h>
 #include <cstdio>
@@ -23,7 +24,6 @@
 #include <fstream>
 #include <string>
 #include <sys/wait.h>
-#include <ucp/api/ucp.h>
 #include <unistd.h>
 #include <vector>
 
@@ -36,8 +36,7 @@ constexpr int first_pipe = 100;     // descriptor
 void check(bool good, const char *what)
 {
     if (!good) {
-        fprintf(stderr, "node: %s failed\n", what);
-        _exit(2);
+        fail(what);
     }
 }
 
@@ -69,28 +68,6 @@ void exchange(ucp_worker_h worker, ucp_ep_h ep)
     }
     GPU_CALL(cuMemcpyDtoH, got.data(), to, length);
     check(got == sent, "a message's bytes");
-}
-
-void start_and_send()
-{
-    ucp_context_h context = nullptr;
-    ucp_worker_h worker   = nullptr;
-    ucp_ep_h ep           = nullptr;
-    ucp_params_t features{};
-    features.field_mask = UCP_PARAM_FIELD_FEATURES;
-    features.features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
-    check(ucp_init(&features, nullptr, &context) == UCS_OK, "ucp_init");
-    const ucp_worker_params_t usual{};
-    check(ucp_worker_create(context, &usual, &worker) == UCS_OK, "a worker");
-    size_t size = 0;
-    ucp_ep_params_t to{};
-    to.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    check(ucp_worker_get_address(worker,
-                                 const_cast<ucp_address_t **>(&to.address),
-                                 &size) == UCS_OK,
-          "an address");
-    check(ucp_ep_create(worker, &to, &ep) == UCS_OK, "an endpoint");
-    exchange(worker, ep);
 }
 
 size_t entries(const char *folder)
@@ -143,7 +120,8 @@ uint64_t processor_us()
     wait_for_all();
     const uint64_t calls = SIM_CALL(cuda_sim_calls, nullptr);
     const uint64_t begin = processor_us();
-    start_and_send();
+    ucp_start started;
+    exchange(started.worker, started.connect());
     mine.time_us = processor_us() - begin;
     mine.calls   = SIM_CALL(cuda_sim_calls, nullptr) - calls;
     wait_for_all();
