@@ -6,12 +6,10 @@
 // UCX alone and with the plug-in.
 #include "ucp.h"
 #include <atomic>
-#include <chrono>
 #include <common/gpu.h>
 #include <common/sim.h>
 #include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
@@ -99,10 +97,7 @@ int main(int argc, char **argv)
     }
     const uint64_t calls = SIM_CALL(cuda_sim_calls, nullptr);
     opened = protected_ = kernel = 0;
-    const auto begin             = std::chrono::steady_clock::now();
     const ucp_start started;
-    const std::chrono::duration<double, std::micro> took =
-        std::chrono::steady_clock::now() - begin;
     printf("%s/driver_calls %lu\n", name.c_str(),
            SIM_CALL(cuda_sim_calls, nullptr) - calls);
     printf("%s/dlopen_calls %lu\n", name.c_str(), opened.load());
@@ -110,7 +105,6 @@ int main(int argc, char **argv)
     printf("%s/mprotect_calls %lu\n", name.c_str(), protected_.load());
     printf("%s/syscall_calls %lu\n", name.c_str(), kernel.load());
     printf("%s/membarriers %lu\n", name.c_str(), barriers.load());
-    printf("%s/microseconds %.0f\n", name.c_str(), took.count());
     printf("%s/threads %zu\n", name.c_str(), threads());
     return 0;
 }

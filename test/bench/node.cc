@@ -9,7 +9,6 @@
 //   private       KiB of private memory in use
 //   page          KiB of the plug-in's page, which other processes may read
 //   files         KiB of the plug-in's files in memory, which processes share
-//   time          microseconds of processor time up to the end of the message
 //
 // libcuda (test/cuda_sim) and libibverbs (fake_verbs.cc) are simulated.
 #include "ucp.h"
@@ -18,7 +17,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -41,8 +39,7 @@ void check(bool good, const char *what)
 }
 
 struct figures {
-    uint64_t calls, threads, descriptors, private_kib, page_kib, files_kib,
-        time_us;
+    uint64_t calls, threads, descriptors, private_kib, page_kib, files_kib;
 };
 
 // Sends a message to the process itself. Returns when it has arrived.
@@ -99,13 +96,6 @@ void read_memory(figures *out)
     }
 }
 
-uint64_t processor_us()
-{
-    timespec now{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
-}
-
 // A process of the job. Its pipes end when all have got so far.
 [[noreturn]] void run_rank(int rank)
 {
@@ -119,11 +109,9 @@ uint64_t processor_us()
     gpu::use(rank % gpu::count());
     wait_for_all();
     const uint64_t calls = SIM_CALL(cuda_sim_calls, nullptr);
-    const uint64_t begin = processor_us();
     ucp_start started;
     exchange(started.worker, started.connect());
-    mine.time_us = processor_us() - begin;
-    mine.calls   = SIM_CALL(cuda_sim_calls, nullptr) - calls;
+    mine.calls = SIM_CALL(cuda_sim_calls, nullptr) - calls;
     wait_for_all();
     mine.threads     = entries("/proc/self/task");
     mine.descriptors = entries("/proc/self/fd");
@@ -183,6 +171,5 @@ int main(int argc, char **argv)
     print("private", &figures::private_kib);
     print("page", &figures::page_kib);
     print("files", &figures::files_kib);
-    print("time", &figures::time_us);
     return 0;
 }

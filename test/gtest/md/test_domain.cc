@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 #include <set>
 #include <thread>
-#include <vector>
 
 namespace {
 
