@@ -8,16 +8,10 @@ md_tests = \
     test/gtest/md/test_pressure \
     test/gtest/md/test_stats \
     test/gtest/md/test_vendor
-check_PROGRAMS += $(md_tests) test/gtest/md/test_md
+check_PROGRAMS += $(md_tests)
 UNIT_TESTS     += $(md_tests)
-LAB_TESTS      += $(test_gtest_md_lab)
 
-test_gtest_md_test_md_SOURCES  = test/gtest/md/test_md.cc test/lab/soft_roce.cc
-test_gtest_md_test_md_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
-test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
-test_gtest_md_test_md_LDADD    = $(fake_ib_ucx) $(VERBS_LIBS)
-
-# The same code over a fake uct_ib, which needs no device. The program is what has uct_ib
+# The plug-in over a fake uct_ib, which needs no device. The program is what has uct_ib
 # and libibverbs, and is looked at for them.
 fake_ib_sources = src/uct/ib_dmabuf/md/module.cc $(alloc_faults_sources) test/gtest/md/fake_ib.cc
 fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) -export-dynamic
