@@ -4,14 +4,12 @@
 // and of the loader, calls of the kernel that protect memory or have no wrapper
 // in libc, readings of /proc/self/maps, threads. test/bench/run runs it with
 // UCX alone and with the plug-in.
-#include "libraries.h"
+#include "ucp.h"
 #include <atomic>
-#include <chrono>
 #include <common/gpu.h>
 #include <common/sim.h>
 #include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
@@ -19,7 +17,6 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <ucp/api/ucp.h>
 #include <unistd.h>
 
 namespace {
@@ -81,20 +78,6 @@ void map(size_t count)
     }
 }
 
-void start_ucp()
-{
-    ucp_context_h context = nullptr;
-    ucp_worker_h worker   = nullptr;
-    ucp_params_t params{};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
-    const ucp_worker_params_t usual{};
-    if ((ucp_init(&params, nullptr, &context) != UCS_OK) ||
-        (ucp_worker_create(context, &usual, &worker) != UCS_OK)) {
-        fail("UCP does not start");
-    }
-}
-
 size_t threads()
 {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
@@ -114,10 +97,7 @@ int main(int argc, char **argv)
     }
     const uint64_t calls = SIM_CALL(cuda_sim_calls, nullptr);
     opened = protected_ = kernel = 0;
-    const auto begin             = std::chrono::steady_clock::now();
-    start_ucp();
-    const std::chrono::duration<double, std::micro> took =
-        std::chrono::steady_clock::now() - begin;
+    const ucp_start started;
     printf("%s/driver_calls %lu\n", name.c_str(),
            SIM_CALL(cuda_sim_calls, nullptr) - calls);
     printf("%s/dlopen_calls %lu\n", name.c_str(), opened.load());
@@ -125,7 +105,6 @@ int main(int argc, char **argv)
     printf("%s/mprotect_calls %lu\n", name.c_str(), protected_.load());
     printf("%s/syscall_calls %lu\n", name.c_str(), kernel.load());
     printf("%s/membarriers %lu\n", name.c_str(), barriers.load());
-    printf("%s/microseconds %.0f\n", name.c_str(), took.count());
     printf("%s/threads %zu\n", name.c_str(), threads());
     return 0;
 }

@@ -19,8 +19,8 @@
 // UCX is real, and so is the plug-in if it is loaded. libcuda (test/cuda_sim)
 // and libibverbs (fake_verbs.cc) are simulated; their calls cost next to
 // nothing.
-#include "libraries.h"
 #include "steps.h"
+#include "ucp.h"
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,6 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <ucp/api/ucp.h>
 #include <vector>
 
 extern std::atomic<size_t> fake_registrations; // fake_verbs.cc
@@ -42,13 +41,6 @@ constexpr size_t length  = 64 << 10; // of each message or mapping
 constexpr size_t warm_up = 100;      // runs before the first counted one
 constexpr size_t counts  = 3;        // counted runs
 
-void check(ucs_status_t status, const char *what)
-{
-    if (status != UCS_OK) {
-        fail((std::string(what) + ": " + ucs_status_string(status)).c_str());
-    }
-}
-
 uintptr_t gpu_memory(size_t size)
 {
     CUdeviceptr memory = 0;
@@ -57,24 +49,8 @@ uintptr_t gpu_memory(size_t size)
 }
 
 // A worker with an endpoint to itself.
-class ucp {
+class ucp : ucp_start {
 public:
-    ucp()
-    {
-        ucp_params_t params{};
-        params.field_mask = UCP_PARAM_FIELD_FEATURES;
-        params.features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
-        check(ucp_init(&params, nullptr, &context_), "ucp_init");
-        const ucp_worker_params_t usual{};
-        check(ucp_worker_create(context_, &usual, &worker_), "worker");
-        size_t size = 0;
-        ucp_ep_params_t to{};
-        to.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-        check(ucp_worker_get_address(
-                  worker_, const_cast<ucp_address_t **>(&to.address), &size),
-              "address");
-        check(ucp_ep_create(worker_, &to, &ep_), "endpoint");
-    }
     // Nothing receives the message.
     void send(uintptr_t address)
     {
@@ -86,7 +62,7 @@ public:
     }
     void map(uintptr_t address)
     {
-        check(ucp_mem_unmap(context_, hold(address)), "ucp_mem_unmap");
+        check(ucp_mem_unmap(context, hold(address)), "ucp_mem_unmap");
     }
     ucp_mem_h hold(uintptr_t address)
     {
@@ -96,7 +72,7 @@ public:
         what.address     = reinterpret_cast<void *>(address);
         what.length      = length;
         ucp_mem_h mapped = nullptr;
-        check(ucp_mem_map(context_, &what, &mapped), "ucp_mem_map");
+        check(ucp_mem_map(context, &what, &mapped), "ucp_mem_map");
         return mapped;
     }
     void allocate(size_t size) { gpu_memory(size); }
@@ -104,14 +80,12 @@ public:
     // Runs until all posted operations have completed.
     void progress()
     {
-        while (ucp_worker_progress(worker_) != 0) {
+        while (ucp_worker_progress(worker) != 0) {
         }
     }
 
 private:
-    ucp_context_h context_ = nullptr;
-    ucp_worker_h worker_   = nullptr;
-    ucp_ep_h ep_           = nullptr;
+    const ucp_ep_h ep_ = connect();
 };
 
 using addresses = std::vector<uintptr_t>;

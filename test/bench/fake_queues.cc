@@ -6,7 +6,6 @@
 #include <common/driver.h>
 #include <cstring>
 #include <deque>
-#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <map>
 #include <mutex>

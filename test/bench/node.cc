@@ -9,21 +9,19 @@
 //   private       KiB of private memory in use
 //   page          KiB of the plug-in's page, which other processes may read
 //   files         KiB of the plug-in's files in memory, which processes share
-//   time          microseconds of processor time up to the end of the message
 //
 // libcuda (test/cuda_sim) and libibverbs (fake_verbs.cc) are simulated.
+#include "ucp.h"
 #include <algorithm>
 #include <common/sim.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <sys/wait.h>
-#include <ucp/api/ucp.h>
 #include <unistd.h>
 #include <vector>
 
@@ -36,14 +34,12 @@ constexpr int first_pipe = 100;     // descriptor
 void check(bool good, const char *what)
 {
     if (!good) {
-        fprintf(stderr, "node: %s failed\n", what);
-        _exit(2);
+        fail(what);
     }
 }
 
 struct figures {
-    uint64_t calls, threads, descriptors, private_kib, page_kib, files_kib,
-        time_us;
+    uint64_t calls, threads, descriptors, private_kib, page_kib, files_kib;
 };
 
 // Sends a message to the process itself. Returns when it has arrived.
@@ -69,28 +65,6 @@ void exchange(ucp_worker_h worker, ucp_ep_h ep)
     }
     GPU_CALL(cuMemcpyDtoH, got.data(), to, length);
     check(got == sent, "a message's bytes");
-}
-
-void start_and_send()
-{
-    ucp_context_h context = nullptr;
-    ucp_worker_h worker   = nullptr;
-    ucp_ep_h ep           = nullptr;
-    ucp_params_t features{};
-    features.field_mask = UCP_PARAM_FIELD_FEATURES;
-    features.features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
-    check(ucp_init(&features, nullptr, &context) == UCS_OK, "ucp_init");
-    const ucp_worker_params_t usual{};
-    check(ucp_worker_create(context, &usual, &worker) == UCS_OK, "a worker");
-    size_t size = 0;
-    ucp_ep_params_t to{};
-    to.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    check(ucp_worker_get_address(worker,
-                                 const_cast<ucp_address_t **>(&to.address),
-                                 &size) == UCS_OK,
-          "an address");
-    check(ucp_ep_create(worker, &to, &ep) == UCS_OK, "an endpoint");
-    exchange(worker, ep);
 }
 
 size_t entries(const char *folder)
@@ -122,13 +96,6 @@ void read_memory(figures *out)
     }
 }
 
-uint64_t processor_us()
-{
-    timespec now{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
-}
-
 // A process of the job. Its pipes end when all have got so far.
 [[noreturn]] void run_rank(int rank)
 {
@@ -142,10 +109,9 @@ uint64_t processor_us()
     gpu::use(rank % gpu::count());
     wait_for_all();
     const uint64_t calls = SIM_CALL(cuda_sim_calls, nullptr);
-    const uint64_t begin = processor_us();
-    start_and_send();
-    mine.time_us = processor_us() - begin;
-    mine.calls   = SIM_CALL(cuda_sim_calls, nullptr) - calls;
+    ucp_start started;
+    exchange(started.worker, started.connect());
+    mine.calls = SIM_CALL(cuda_sim_calls, nullptr) - calls;
     wait_for_all();
     mine.threads     = entries("/proc/self/task");
     mine.descriptors = entries("/proc/self/fd");
@@ -205,6 +171,5 @@ int main(int argc, char **argv)
     print("private", &figures::private_kib);
     print("page", &figures::page_kib);
     print("files", &figures::files_kib);
-    print("time", &figures::time_us);
     return 0;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "steps.h"
 #include <csignal>
-#include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
 #include <fstream>

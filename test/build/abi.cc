@@ -4,7 +4,6 @@
 // compiling it is the test. UCX_MINOR is that UCX's minor version. UCX_SOURCES:
 // the UCX is a source tree, which has the headers that UCX does not install.
 #include <infiniband/verbs.h>
-#include <limits>
 
 extern "C" {
 #include <ucm/api/ucm.h>

@@ -3,7 +3,6 @@
 // Checks that allocations fail on demand: a test of memory pressure that
 // injects nothing would always pass.
 #include "alloc_faults.h"
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
 #include <set>

@@ -3,7 +3,6 @@
 # which results and counters are expected of them.
 # shellcheck shell=bash disable=SC2154 # the environment of the tests
 
-# shellcheck source=test/tap/tap.sh
 . "$top_srcdir/test/tap/tap.sh"
 
 mpi_work=$(mktemp -d) || exit 1

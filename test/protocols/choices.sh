@@ -2,7 +2,6 @@
 # Sourced in the lab: what UCX chooses.
 # shellcheck shell=bash disable=SC2154 # the environment of the tests
 
-# shellcheck source=test/mpi/functions.sh
 . "$top_srcdir/test/mpi/functions.sh"
 
 # choices SPEED|IPC y|n device|host: with the plug-in (y) or without it, UCX's tables of

@@ -74,24 +74,13 @@ public:
             }
         });
     }
-    void put()
+    template <typename Operation>
+    void rma(const char *name, bool gets, Operation *run)
     {
         const ucp_request_param_t none{};
-        step("put", false, [&] {
+        step(name, gets, [&] {
             if (!is_target_) {
-                wait(ucp_put_nbx(ep_, memory_.at(), length, remote_, key_,
-                                 &none));
-                wait(ucp_ep_flush_nbx(ep_, &none));
-            }
-        });
-    }
-    void get()
-    {
-        const ucp_request_param_t none{};
-        step("get", true, [&] {
-            if (!is_target_) {
-                wait(ucp_get_nbx(ep_, memory_.at(), length, remote_, key_,
-                                 &none));
+                wait(run(ep_, memory_.at(), length, remote_, key_, &none));
                 wait(ucp_ep_flush_nbx(ep_, &none));
             }
         });
@@ -259,8 +248,8 @@ try {
     one.tag(true);
     one.tag(false);
     one.am();
-    one.put();
-    one.get();
+    one.rma("put", false, ucp_put_nbx);
+    one.rma("get", true, ucp_get_nbx);
     one.close();
     return true;
 } catch (const std::exception &failure) {

@@ -4,7 +4,6 @@
 # the sum of both ranks'.
 # shellcheck shell=bash disable=SC2154 # the environment of the tests
 
-# shellcheck source=test/mpi/functions.sh
 . "$top_srcdir/test/mpi/functions.sh"
 
 # Exports, registrations and calls of the driver are counted for the same messages, and

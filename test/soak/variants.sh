@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A round of a soak, in the lab. The last line is "the end".
 # usage: variants.sh SEED STORM
-# shellcheck disable=SC2154 # the environment of the tests
-# shellcheck source=test/mpi/functions.sh
 . "$top_srcdir/test/mpi/functions.sh"
 
 export MPI_TESTS_SEED=$1 MPI_TESTS_STORM=$2

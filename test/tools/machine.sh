@@ -3,8 +3,7 @@
 # GPUs and NICs, on which all is well; each test breaks one thing.
 # shellcheck shell=bash disable=SC2034,SC2154,SC2119,SC2120
 
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+make_scratch
 root=$scratch/root
 switch=/sys/devices/pci0000:b0/0000:b0:01.0/0000:b1:00.0
 simulated_gpus=$CUDA_SIM_LIBDIR ucx=${UCX_PREFIX:-}

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <common/nic.h>
 #include <fstream>
-#include <functional>
 #include <unistd.h>
 
 namespace ucx_ib_dmabuf::test {

@@ -3,10 +3,8 @@
 // Instances of UCX in one process, opened in the order of the arguments, which
 // name their libucp. Each sends GPU memory to itself over the NIC, in turns
 // with the others, from addresses that held other memory before.
-#include <array>
 #include <common/gpu.h>
 #include <cstdio>
-#include <cstring>
 #include <deque>
 #include <dlfcn.h>
 #include <random>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <iterator>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstring>
 
 enum nvmlReturn_t {
     NVML_SUCCESS                 = 0,

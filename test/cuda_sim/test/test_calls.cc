@@ -4,7 +4,6 @@
 // management library, which the test does not link with.
 #include "gpu.h"
 
-#include <cstdlib>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 

@@ -8,7 +8,6 @@ test_gtest_contract_test_contract_SOURCES = \
     $(fakes_sources) \
     test/common/page_size.cc \
     test/gtest/contract/test_contract.cc
-test_gtest_contract_test_contract_LDFLAGS = $(AM_LDFLAGS) $(UCX_LDFLAGS)
-test_gtest_contract_test_contract_LDADD   = libib_dmabuf_cuda.la \
+test_gtest_contract_test_contract_LDADD = $(UCX_LDFLAGS) libib_dmabuf_cuda.la \
     libib_dmabuf_gpu.la libib_dmabuf_stats.la \
     libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) -lucm -lucs -ldl

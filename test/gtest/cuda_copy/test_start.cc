@@ -8,10 +8,8 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <string>
-#include <sys/wait.h>
 #include <uct/ib_dmabuf/cuda_copy/cuda_copy.h>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
-#include <unistd.h>
 
 namespace ours = ucx_ib_dmabuf;
 

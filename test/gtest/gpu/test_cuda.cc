@@ -5,11 +5,9 @@
 #include "fixture.h"
 #include <common/linked_ucx.h>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
 
 namespace {

@@ -2,13 +2,43 @@
 #pragma once
 
 #include "fake_ib.h"
-#include "handle_params.h"
 #include <common/gpu.h>
 #include <gtest/gtest.h>
 #include <memory>
 #include <stdexcept>
 
 extern "C" ucs_status_t ucs_module_global_init();
+
+// UCP's parameters for packing a key, and for a deregistration that invalidates
+// the handle's keys.
+inline ucx_ib_dmabuf::uct_md_mkey_pack_params_t packing(unsigned flags)
+{
+    return {ucx_ib_dmabuf::UCT_MD_MKEY_PACK_FIELD_FLAGS, flags};
+}
+
+inline ucx_ib_dmabuf::uct_md_mem_dereg_params_t
+invalidating(void *memh, ucx_ib_dmabuf::uct_completion_t *told)
+{
+    using namespace ucx_ib_dmabuf;
+
+    return {UCT_MD_MEM_DEREG_FIELD_MEMH | UCT_MD_MEM_DEREG_FIELD_FLAGS |
+                UCT_MD_MEM_DEREG_FIELD_COMPLETION,
+            UCT_MD_MEM_DEREG_FLAG_INVALIDATE, memh, told};
+}
+
+// A completion that counts its calls.
+struct completion : ucx_ib_dmabuf::uct_completion_t {
+    completion() : uct_completion_t{}
+    {
+        count  = 1;
+        status = ucx_ib_dmabuf::UCS_OK;
+        func   = [](ucx_ib_dmabuf::uct_completion_t *self) {
+            ++static_cast<completion *>(self)->told;
+        };
+    }
+
+    unsigned told = 0;
+};
 
 namespace ucx_ib_dmabuf::test {
 
@@ -123,7 +153,23 @@ inline std::unique_ptr<fake_domain> first_fake_domain()
     return std::make_unique<fake_domain>();
 }
 
+// A test with an open domain. In the end nothing is left of it.
+class domain_test : public ::testing::Test {
+protected:
+    void TearDown() override
+    {
+        fake_ib::now.fail_verbs = 0;
+        md_.reset();
+        EXPECT_TRUE(fake_ib::now.regions.empty());
+        EXPECT_EQ(0u, fake_ib::now.host);
+        EXPECT_EQ(0u, fake_ib::now.domains);
+    }
+
+    std::unique_ptr<fake_domain> md_ = first_fake_domain();
+};
+
 } // namespace ucx_ib_dmabuf::test
 
+using ucx_ib_dmabuf::test::domain_test;
 using ucx_ib_dmabuf::test::fake_domain;
 using ucx_ib_dmabuf::test::first_fake_domain;

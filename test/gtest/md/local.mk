@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-md_test_cppflags = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
-
+# Most of them in processes of their own, as settings are read once, or as others lack room.
 md_tests = \
     test/gtest/md/test_counts \
     test/gtest/md/test_domain \
@@ -9,35 +8,24 @@ md_tests = \
     test/gtest/md/test_pressure \
     test/gtest/md/test_stats \
     test/gtest/md/test_vendor
-check_PROGRAMS += $(md_tests) test/gtest/md/test_md
+check_PROGRAMS += $(md_tests)
 UNIT_TESTS     += $(md_tests)
-LAB_TESTS      += $(test_gtest_md_lab)
 
-test_gtest_md_test_md_SOURCES = test/gtest/md/test_md.cc test/lab/soft_roce.cc
-test_gtest_md_test_md_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_md_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS) -export-dynamic
-test_gtest_md_test_md_LDADD    = \
-    -lgtest_main $(GTEST_LIBS) -luct -lucs $(VERBS_LIBS) -ldl
-
-# The same code over a fake uct_ib, which needs no device.
+# The plug-in over a fake uct_ib, which needs no device. The program is what has uct_ib
+# and libibverbs, and is looked at for them.
 fake_ib_sources = src/uct/ib_dmabuf/md/module.cc $(alloc_faults_sources) test/gtest/md/fake_ib.cc
-# The program is what has uct_ib and libibverbs, and is looked at for them.
-fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) \
-    -export-dynamic
-fake_ib_ldadd   = \
-    libib_dmabuf_cuda_copy.la libib_dmabuf_cuda.la libib_dmabuf_md.la \
-    -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
+fake_ib_ldflags = $(AM_LDFLAGS) $(UCX_LDFLAGS) $(alloc_faults_ldflags) -export-dynamic
+fake_ib_ucx     = -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
+fake_ib_libs    = libib_dmabuf_cuda_copy.la libib_dmabuf_cuda.la \
+    libib_dmabuf_md.la $(fake_ib_ucx)
 
 # Without the vendor that the plug-in has, and so without module.cc.
 test_gtest_md_test_vendor_SOURCES = $(fakes_sources) $(alloc_faults_sources) \
     test/gtest/md/fake_ib.cc test/gtest/md/test_vendor.cc
-test_gtest_md_test_vendor_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_vendor_LDFLAGS  = $(fake_ib_ldflags)
-test_gtest_md_test_vendor_LDADD    = libib_dmabuf_md.la \
-    -lgtest_main $(GTEST_LIBS) -luct -lucs -lucm -ldl
+test_gtest_md_test_vendor_LDFLAGS = $(fake_ib_ldflags)
+test_gtest_md_test_vendor_LDADD   = libib_dmabuf_md.la $(fake_ib_ucx)
 
-test_gtest_md_test_domain_SOURCES = \
-    $(fake_ib_sources) \
+test_gtest_md_test_domain_SOURCES = $(fake_ib_sources) \
     test/gtest/md/test_atomics.cc \
     test/gtest/md/test_calls.cc \
     test/gtest/md/test_domain.cc \
@@ -45,32 +33,20 @@ test_gtest_md_test_domain_SOURCES = \
     test/gtest/md/test_failures.cc \
     test/gtest/md/test_messages.cc \
     test/gtest/md/test_steps.cc
-test_gtest_md_test_domain_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_domain_LDFLAGS  = $(fake_ib_ldflags)
-test_gtest_md_test_domain_LDADD    = $(fake_ib_ldadd)
-
-# In a process of its own, as others lack room.
+test_gtest_md_test_domain_LDFLAGS   = $(fake_ib_ldflags)
+test_gtest_md_test_domain_LDADD     = $(fake_ib_libs)
 test_gtest_md_test_extents_SOURCES  = $(fake_ib_sources) test/gtest/md/test_extents.cc
-test_gtest_md_test_extents_CPPFLAGS = $(md_test_cppflags)
 test_gtest_md_test_extents_LDFLAGS  = $(fake_ib_ldflags)
-test_gtest_md_test_extents_LDADD    = $(fake_ib_ldadd)
-
-test_gtest_md_test_prefetch_SOURCES  = $(fake_ib_sources) test/gtest/md/test_prefetch.cc
-test_gtest_md_test_prefetch_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_prefetch_LDFLAGS  = $(fake_ib_ldflags)
-test_gtest_md_test_prefetch_LDADD    = $(fake_ib_ldadd)
-
-test_gtest_md_test_stats_SOURCES  = $(fake_ib_sources) test/gtest/md/test_stats.cc
-test_gtest_md_test_stats_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_stats_LDFLAGS  = $(fake_ib_ldflags)
-test_gtest_md_test_stats_LDADD    = $(fake_ib_ldadd)
-
-test_gtest_md_test_counts_SOURCES  = $(fake_ib_sources) test/gtest/md/test_counts.cc
-test_gtest_md_test_counts_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_counts_LDFLAGS  = $(fake_ib_ldflags)
-test_gtest_md_test_counts_LDADD    = $(fake_ib_ldadd)
-
-test_gtest_md_test_pressure_SOURCES  = $(fake_ib_sources) test/gtest/md/test_pressure.cc
-test_gtest_md_test_pressure_CPPFLAGS = $(md_test_cppflags)
-test_gtest_md_test_pressure_LDFLAGS  = $(fake_ib_ldflags)
-test_gtest_md_test_pressure_LDADD    = $(fake_ib_ldadd)
+test_gtest_md_test_extents_LDADD    = $(fake_ib_libs)
+test_gtest_md_test_prefetch_SOURCES = $(fake_ib_sources) test/gtest/md/test_prefetch.cc
+test_gtest_md_test_prefetch_LDFLAGS = $(fake_ib_ldflags)
+test_gtest_md_test_prefetch_LDADD   = $(fake_ib_libs)
+test_gtest_md_test_stats_SOURCES    = $(fake_ib_sources) test/gtest/md/test_stats.cc
+test_gtest_md_test_stats_LDFLAGS    = $(fake_ib_ldflags)
+test_gtest_md_test_stats_LDADD      = $(fake_ib_libs)
+test_gtest_md_test_counts_SOURCES   = $(fake_ib_sources) test/gtest/md/test_counts.cc
+test_gtest_md_test_counts_LDFLAGS   = $(fake_ib_ldflags)
+test_gtest_md_test_counts_LDADD     = $(fake_ib_libs)
+test_gtest_md_test_pressure_SOURCES = $(fake_ib_sources) test/gtest/md/test_pressure.cc
+test_gtest_md_test_pressure_LDFLAGS = $(fake_ib_ldflags)
+test_gtest_md_test_pressure_LDADD   = $(fake_ib_libs)

@@ -22,10 +22,8 @@ bool add(uintptr_t address, uint64_t operand = 1)
                          &before);
 }
 
-class test_atomics : public ::testing::Test {
+class test_atomics : public domain_test {
 protected:
-    void SetUp() override { md_ = first_fake_domain(); }
-
     static uint64_t read(const gpu::buffer &from)
     {
         uint64_t word = 0;
@@ -57,8 +55,6 @@ protected:
         EXPECT_FALSE(add(address));
         EXPECT_EQ(copied, gpu::copied_bytes());
     }
-
-    std::unique_ptr<fake_domain> md_;
 };
 
 TEST_F(test_atomics, each_operation_does_what_it_says)

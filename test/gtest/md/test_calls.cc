@@ -52,7 +52,7 @@ std::unique_ptr<gpu::buffer> memory_within_a_chunk(gpu::memory kind)
     }
 }
 
-class test_calls : public ::testing::Test {
+class test_calls : public domain_test {
 protected:
     // Returns the calls of a registration and its deregistration.
     uint64_t calls_of(const void *at)
@@ -63,8 +63,6 @@ protected:
                   md_->dereg(md_->reg(reinterpret_cast<uintptr_t>(at), mib)));
         return all_calls() - before;
     }
-
-    std::unique_ptr<fake_domain> md_ = first_fake_domain();
 };
 
 TEST_F(test_calls, memory_that_is_registered_costs_none)

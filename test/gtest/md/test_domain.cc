@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 #include <set>
 #include <thread>
-#include <vector>
 
 namespace {
 
@@ -21,21 +20,9 @@ constexpr unsigned aloud    = ucx::access_rma;
 constexpr unsigned to_hide  = ucx::access_all | ucx::hide_errors;
 constexpr unsigned revoking = ucx::invalidate;
 
-class test_domain : public ::testing::Test {
+class test_domain : public domain_test {
 protected:
-    void SetUp() override
-    {
-        md_ = first_fake_domain();
-        ASSERT_TRUE(md_->takes_cuda());
-    }
-    void TearDown() override
-    {
-        fake_ib::now.fail_verbs = 0;
-        md_.reset();
-        EXPECT_TRUE(fake_ib::now.regions.empty());
-        EXPECT_EQ(0u, fake_ib::now.host);
-        EXPECT_EQ(0u, fake_ib::now.domains);
-    }
+    void SetUp() override { ASSERT_TRUE(md_->takes_cuda()); }
 
     // Expects that a registration is passed on to uct_ib, with uct_ib's result.
     void expect_passed_on(uintptr_t address, size_t length)
@@ -63,8 +50,6 @@ protected:
         EXPECT_NE(nullptr, fake_ib::find(key));
         return key;
     }
-
-    std::unique_ptr<fake_domain> md_;
 };
 
 // Host memory that CUDA may know in part, as in a hostile buffer.
@@ -103,6 +88,36 @@ TEST_F(test_domain, what_is_no_memory_of_the_gpu_is_passed_on)
     expect_passed_on(UINTPTR_MAX - page + 1, page);
     expect_passed_on(UINTPTR_MAX - page + 1, 2 * page);
     expect_passed_on(page, 0);
+}
+
+TEST_F(test_domain, no_fd_stays_open)
+{
+    const gpu::buffer first(4 * mib), second(100);
+    const gpu::segments third(3);
+    const int open         = count_fds();
+    const uct_mem_h each[] = {md_->reg(first.address(), mib),
+                              md_->reg(second.address(), 100),
+                              md_->reg(third.address(), third.size())};
+
+    EXPECT_EQ(open, count_fds());
+    for (uct_mem_h one : each) {
+        EXPECT_EQ(UCS_OK, md_->dereg(one));
+    }
+}
+
+// Also those whose handles the user has forgotten.
+TEST_F(test_domain, a_closed_domain_deregisters_all)
+{
+    const gpu::buffer pool(4 * mib), other(mib);
+    static uct_mem_h forgotten[2]; // no leak for a sanitizer
+
+    EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(other.address(), mib)));
+    for (uct_mem_h &each : forgotten) {
+        each = md_->reg(pool.address(), mib);
+    }
+    EXPECT_EQ(2u, fake_ib::now.regions.size());
+    md_.reset();
+    EXPECT_TRUE(fake_ib::now.regions.empty());
 }
 
 // A child cannot call CUDA, and registers nothing in the parent's domain.

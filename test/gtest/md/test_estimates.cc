@@ -23,7 +23,7 @@ ucs_status_t estimate_fast(uct_iface_h, uct_perf_attr_t *attr)
     return answer;
 }
 
-class test_estimates : public testing::Test {
+class test_estimates : public domain_test {
 protected:
     // From 1.22 on the estimate is the second of the operations.
     static constexpr size_t max = 32;
@@ -71,7 +71,6 @@ protected:
         return attr.bandwidth.shared;
     }
 
-    std::unique_ptr<fake_domain> md_ = first_fake_domain();
     static inline void *ops_[max]{}; // as a transport's
     size_t index_ = 0;
     ucx_ib_dmabuf::uct_iface_t iface_{};

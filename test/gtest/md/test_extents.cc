@@ -115,18 +115,9 @@ private:
     address_range told;
 };
 
-class test_extents : public ::testing::Test {
+class test_extents : public domain_test {
 protected:
-    void SetUp() override { md_ = first_fake_domain(); }
-    void TearDown() override
-    {
-        fake_ib::now.fail_verbs = 0;
-        md_.reset();
-        EXPECT_TRUE(fake_ib::now.regions.empty());
-    }
     static size_t registered() { return fake_ib::now.regions.size(); }
-
-    std::unique_ptr<fake_domain> md_;
 };
 
 TEST_F(test_extents, a_registered_allocation_has_one_entry)

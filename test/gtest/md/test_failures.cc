@@ -57,12 +57,11 @@ void break_path(const char *nic)
     });
 }
 
-class test_failures : public ::testing::Test {
+class test_failures : public domain_test {
 protected:
     void SetUp() override
     {
         told = {};
-        md_  = first_fake_domain();
         ASSERT_TRUE(md_->takes_cuda());
         params_.field_mask           = uct_iface_params_t::known_fields;
         params_.open_mode            = uct_iface_params_t::mode_device;
@@ -73,11 +72,6 @@ protected:
         params_.err_handler          = ucp_handler;
         params_.err_handler_flags    = 1;
         params_.features             = 5;
-    }
-    void TearDown() override
-    {
-        md_.reset();
-        EXPECT_TRUE(fake_ib::now.regions.empty());
     }
 
     // Opens an interface as uct_iface_open() does.
@@ -100,7 +94,6 @@ protected:
 
     const uct_ep_h ep_ = reinterpret_cast<uct_ep_h>(this + 1);
     uct_iface_params_t params_{};
-    std::unique_ptr<fake_domain> md_;
 };
 
 TEST_F(test_failures, ucp_is_told_once_and_what_is_registered_goes_before)

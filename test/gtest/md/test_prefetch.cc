@@ -24,7 +24,7 @@ uint64_t exports()
         "cuMemGetHandleForAddressRange");
 }
 
-class prefetch_test : public ::testing::Test {
+class prefetch_test : public domain_test {
 protected:
     void use(const gpu::buffer &memory)
     {
@@ -32,8 +32,6 @@ protected:
     }
 
     static void SetUpTestSuite() { setenv("UCX_IB_DMABUF_PREFETCH", "y", 1); }
-
-    std::unique_ptr<fake_domain> md_ = first_fake_domain();
 };
 
 // Another thread may use the driver only where a thread captures a stream.
