@@ -203,7 +203,7 @@ TEST(test_live, a_forged_file_ends_nobody)
 {
     constexpr int seals  = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     constexpr auto right = counters::right_layout;
-    static std::array<char, json_max> memory;
+    static std::array<char, text_max> memory;
 
     for (const auto &[sealed, layout] : {std::pair{0, right},
                                          {F_SEAL_GROW | F_SEAL_SEAL, right},

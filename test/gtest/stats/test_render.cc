@@ -101,36 +101,34 @@ protected:
         }
     }
 
-    static inline std::array<char, prometheus_max> memory_;
+    static inline std::array<char, text_max> memory_;
 };
-
-constexpr size_t scalars = 19; // the leading metrics
 
 TEST_F(test_render, each_metric_has_its_name)
 {
-    std::iota(std::begin(process_counters.numbers),
-              std::end(process_counters.numbers), 1000);
-    const auto all         = json();
-    const auto found       = parse(prometheus());
-    const std::string text = line();
+    for (size_t i = 0; i < std::size(process_counters.numbers); ++i) {
+        process_counters.numbers[i] = 1000 + i;
+    }
+    const auto all = json();
 
     EXPECT_EQ(7, all["pid"]);
-    EXPECT_EQ(text.size() - 1, text.find('\n'));
-    for (size_t i = 0; i < scalars; ++i) {
-        const metric_info &info = process_infos[i];
-        const bool counts       = info.kind == metric_kind::counter;
-        const std::string name  = std::string("ucx_ib_dmabuf_") + info.name +
-                                 (counts ? "_total" : "");
-        EXPECT_EQ(1000 + i, all[info.name]) << info.name;
-        EXPECT_EQ(name, found[i].name);
-        EXPECT_EQ(1000.0 + static_cast<double>(i), found[i].value);
-        EXPECT_EQ("{pid=\"7\",program=\"a\"}", found[i].labels);
-        expect_in_prometheus({"# HELP " + name + " " + info.help +
-                              ".\n# TYPE " + name +
-                              (counts ? " counter\n" : " gauge\n")});
-    }
-    for (const metric_info &each : process_infos) {
-        expect_in_prometheus({std::string("ucx_ib_dmabuf_") + each.name});
+    EXPECT_EQ(0, all["pairs"].size());
+    EXPECT_EQ(line().size() - 1, line().find('\n'));
+    for (const metric_info &of : metrics) {
+        const bool counts      = of.kind == "counter";
+        const std::string name = "ucx_ib_dmabuf_" + std::string(of.name) +
+                                 (counts              ? "_total"
+                                  : of.is_histogram() ? "_seconds"
+                                                      : "");
+        expect_in_prometheus({"# HELP " + name + " " + of.help + ".\n# TYPE " +
+                              name + " " + std::string(of.kind) + "\n"});
+        if (of.size() == 1) {
+            EXPECT_EQ(1000 + of.at, all[of.name]) << of.name;
+            expect_in_prometheus({name + "{pid=\"7\",program=\"a\"} " +
+                                  std::to_string(1000 + of.at) + "\n"});
+        }
+        EXPECT_EQ(of.is_histogram() ? 2 : of.size(),
+                  all[of.name].is_number() ? 1 : all[of.name].size());
     }
 }
 
@@ -171,9 +169,9 @@ TEST_F(test_render, fallbacks_are_told_by_way_and_cause)
     process_counters.add("fallback_bytes", 4096, 5);
     process_counters.add("fallback_operations", 1, 11); // error, other
 
-    EXPECT_EQ(R"([{"way":"ucp","cause":"no_room","operations":3,"bytes":4096},)"
-              R"({"way":"error","cause":"other","operations":1,"bytes":0}])",
-              json()["fallbacks"].dump());
+    EXPECT_EQ(R"({"ucp: no_room":3,"error: other":1})",
+              json()["fallback_operations"].dump());
+    EXPECT_EQ(R"({"ucp: no_room":4096})", json()["fallback_bytes"].dump());
     expect_in_prometheus({"way=\"ucp\",cause=\"no_room\"} 3\n",
                           "way=\"ucp\",cause=\"no_room\"} 4096\n"});
     EXPECT_EQ(12u, values_of("fallback_bytes_total").size());
@@ -194,20 +192,23 @@ TEST_F(test_render, pairs_are_told)
         R"([{"nic":"mlx5_0","gpu":1,"registrations":2,"deregistrations":1,)"
         R"("invalidations":0,"evictions":0,"failures":0,"regions":1,)"
         R"("registered_bytes":4096,"path_bytes":{"standard":12288},)"
-        R"("fallback_causes":{}},{"nic":"mlx5_1","gpu":-1,"registrations":0,)"
-        R"("deregistrations":0,"invalidations":0,"evictions":0,"failures":0,)"
-        R"("regions":0,"registered_bytes":0,"path_bytes":{"ucp":100},)"
-        R"("fallback_causes":{"no_room":1}}])",
+        R"("fallback_operations":{},"fallback_bytes":{}},)"
+        R"({"nic":"mlx5_1","gpu":-1,"registrations":0,"deregistrations":0,)"
+        R"("invalidations":0,"evictions":0,"failures":0,"regions":0,)"
+        R"("registered_bytes":0,"path_bytes":{},)"
+        R"("fallback_operations":{"ucp: no_room":1},)"
+        R"("fallback_bytes":{"ucp: no_room":100}}])",
         json()["pairs"].dump());
-    for (const metric_info &each : pair_infos) {
-        const bool counts = each.kind == metric_kind::counter;
-        EXPECT_EQ(2 * each.size(), values_of(std::string("pair_") + each.name +
-                                             (counts ? "_total" : ""))
-                                       .size());
+    for (const metric_info &each : std::span(metrics).first<pair_metrics>()) {
+        EXPECT_EQ(2 * each.size(),
+                  values_of("pair_" + std::string(each.name) +
+                            (each.kind == "counter" ? "_total" : ""))
+                      .size());
     }
-    expect_in_prometheus({",program=\"a\",nic=\"mlx5_0\",gpu=\"1\"} 2\n",
-                          "nic=\"mlx5_0\",gpu=\"1\",path=\"standard\"} 12288\n",
-                          "nic=\"mlx5_1\",gpu=\"-1\",cause=\"no_room\"} 1\n"});
+    expect_in_prometheus(
+        {",program=\"a\",nic=\"mlx5_0\",gpu=\"1\"} 2\n",
+         "nic=\"mlx5_0\",gpu=\"1\",path=\"standard\"} 12288\n",
+         "nic=\"mlx5_1\",gpu=\"-1\",way=\"ucp\",cause=\"no_room\"} 1\n"});
 }
 
 TEST_F(test_render, names_are_printable)
@@ -245,17 +246,13 @@ TEST_F(test_render, the_largest_fits)
 {
     const std::string nic(63, '"'), program(4096, '"');
 
-    for (size_t i = 0; i < std::size(process_counters.numbers); ++i) {
-        const bool adds_up          = (i >= scalars) && (i < scalars + 50);
-        process_counters.numbers[i] = adds_up ? UINT64_MAX / 24 : UINT64_MAX;
-    }
+    std::ranges::fill(process_counters.numbers, UINT64_MAX / 24);
     for (int i = 0; i <= int{counters::max_pairs}; ++i) {
         std::ranges::fill(process_counters.of(nic, INT_MIN + i).numbers,
                           UINT64_MAX);
     }
     process_counters.hooks_missing.set(std::string(255, '"'));
-    EXPECT_NE("", render_json(process_counters, INT_MIN,
-                              std::span(memory_).first<json_max>()));
+    EXPECT_NE("", render_json(process_counters, INT_MIN, memory_));
     const std::string labels = parse(prometheus(program))[0].labels;
     EXPECT_EQ(63u, (labels.size() - labels.find("m=\"") - 5) / 2) << labels;
 }
@@ -271,14 +268,6 @@ TEST_F(test_render, there_is_no_half_text)
     EXPECT_EQ(all, render_json(process_counters, 7, memory));
 }
 
-// Returns the metric's row in docs/info.md, without the unit.
-std::string documented(const std::string &name, const metric_info &of)
-{
-    const bool counts = of.kind == metric_kind::counter;
-    return "| `" + name + (counts ? "` | counter | " : "` | gauge | ") +
-           of.help + " |";
-}
-
 // docs/info.md must list each metric, word by word.
 TEST(test_documentation, has_each_metric)
 {
@@ -288,18 +277,18 @@ TEST(test_documentation, has_each_metric)
     std::vector<std::string> found;
 
     for (std::string line; std::getline(page, line);) {
-        if (line.starts_with("| `") && (line.find("| counter |") != line.npos ||
-                                        line.find("| gauge |") != line.npos)) {
-            found.push_back(std::regex_replace(
-                line, std::regex("(counter|gauge) \\| [^|]* \\|"), "$1 |"));
+        std::smatch row;
+        if (std::regex_match(
+                line, row,
+                std::regex("\\| (`.*` \\| (?:counter|gauge|histogram)) \\| "
+                           "[^|]* \\| (.*) \\|"))) {
+            found.push_back(row.str(1) + " | " + row.str(2));
         }
     }
     std::vector<std::string> wanted;
-    for (const metric_info &each : std::span(process_infos).first<scalars>()) {
-        wanted.push_back(documented(each.name, each));
-    }
-    for (const metric_info &each : std::span(pair_infos).first<7>()) {
-        wanted.push_back(documented(std::string("pair_") + each.name, each));
+    for (const metric_info &each : metrics) {
+        wanted.push_back("`" + std::string(each.name) + "` | " +
+                         std::string(each.kind) + " | " + each.help);
     }
     EXPECT_EQ(wanted, found);
 }

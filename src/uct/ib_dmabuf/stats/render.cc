@@ -23,61 +23,37 @@ public:
     }
 };
 
-// The value of a metric with at most one label.
-void add_value(writer *to, const metric_info &of, const auto &from)
-{
-    const auto get = [&](size_t i) { return number{from.get_at(of.at + i)}; };
-    const char *comma = "";
-
-    if (of.kind == metric_kind::histogram) {
-        to->add("{\"sum_ns\": %llu, \"buckets\": [", get(of.buckets));
-        for (size_t i = 0; i < of.buckets; ++i, comma = ", ") {
-            to->add("%s%llu", comma, get(i));
-        }
-        to->add("]}");
-    } else if (!of.label.is_given()) {
-        to->add("%llu", get(0));
-    } else {
-        to->add("{");
-        for (size_t i = 0; i < of.size(); ++i) {
-            if (get(i) != 0) {
-                to->add("%s\"%s\": %llu", comma, of.label.values[i].data(),
-                        get(i));
-                comma = ", ";
-            }
-        }
-        to->add("}");
-    }
-}
-
 // "name": value, ...
-void add_metrics(writer *to, const auto &infos, const auto &from)
+void add_json(writer *to, size_t count, const auto &row)
 {
-    for (const metric_info &each : infos) {
-        if (!each.inner.is_given()) {
-            to->add(", \"%s\": ", each.json_name);
-            add_value(to, each, from);
+    for (const metric_info &of : std::span(metrics).first(count)) {
+        const auto get = [&](size_t i) {
+            return number{row.get_at(of.at + i)};
+        };
+        const char *comma = "";
+
+        to->add(", \"%s\": ", of.name.data());
+        if (of.is_histogram()) {
+            to->add("{\"sum_ns\": %llu, \"buckets\": [", get(of.buckets));
+            for (size_t i = 0; i < of.buckets; ++i, comma = ", ") {
+                to->add("%s%llu", comma, get(i));
+            }
+            to->add("]}");
+        } else if (of.size() == 1) {
+            to->add("%llu", get(0));
+        } else {
+            to->add("{");
+            for (size_t i = 0; i < of.size(); ++i) {
+                if (get(i) != 0) {
+                    const auto [label, inner] = of.labels(i);
+                    to->add("%s\"%s%s%s\": %llu", comma, label,
+                            *inner == '\0' ? "" : ": ", inner, get(i));
+                    comma = ", ";
+                }
+            }
+            to->add("}");
         }
     }
-}
-
-// The metrics with two labels: an object for each way and cause in use.
-void add_fallbacks(writer *to, const counters &all)
-{
-    const char *comma = "";
-
-    to->add(", \"fallbacks\": [");
-    for (size_t i = 0; i < by_way.count() * by_cause.count(); ++i) {
-        if (const number count{all.get("fallback_operations", i)}; count != 0) {
-            to->add("%s{\"way\": \"%s\", \"cause\": \"%s\", "
-                    "\"operations\": %llu, \"bytes\": %llu}",
-                    comma, by_way.values[i / by_cause.count()].data(),
-                    by_cause.values[i % by_cause.count()].data(), count,
-                    number{all.get("fallback_bytes", i)});
-            comma = ", ";
-        }
-    }
-    to->add("]");
 }
 
 class exposition : public writer {
@@ -88,24 +64,18 @@ public:
     }
 
     // `each_row` calls its argument with each row of numbers.
-    void add_metrics(const char *prefix, const auto &infos,
-                     const auto &each_row)
+    void add_metrics(const char *prefix, size_t count, const auto &each_row)
     {
-        for (const metric_info &of : infos) {
-            const bool is_time = of.kind == metric_kind::histogram;
-            const bool counts  = of.kind == metric_kind::counter;
-
+        for (const metric_info &of : std::span(metrics).first(count)) {
             snprintf(name_, sizeof(name_), "ucx_ib_dmabuf_%s%s%s", prefix,
-                     of.name,
-                     is_time  ? "_seconds"
-                     : counts ? "_total"
-                              : "");
+                     of.name.data(),
+                     of.is_histogram()      ? "_seconds"
+                     : of.kind == "counter" ? "_total"
+                                            : "");
             add("# HELP %s %s.\n# TYPE %s %s\n", name_, of.help, name_,
-                is_time  ? "histogram"
-                : counts ? "counter"
-                         : "gauge");
+                of.kind.data());
             each_row([&](const auto &row) {
-                is_time ? add_times(of, row) : add_numbers(of, row);
+                of.is_histogram() ? add_times(of, row) : add_numbers(of, row);
             });
         }
     }
@@ -124,20 +94,17 @@ private:
         add_quoted(",nic=", row.nic);
         add(",gpu=\"%d\"", row.gpu);
     }
-    void add_label(const metric_label &of, size_t value)
-    {
-        if (of.is_given()) {
-            add(",%s=\"%s\"", of.name, of.values[value].data());
-        }
-    }
     void add_numbers(const metric_info &of, const auto &from)
     {
-        const size_t inner = of.inner.count();
-
         for (size_t i = 0; i < of.size(); ++i) {
+            const auto [label, inner] = of.labels(i);
             begin_sample(from);
-            add_label(of.label, i / inner);
-            add_label(of.inner, i % inner);
+            if (*label != '\0') {
+                add(",%s=\"%s\"", of.label.name, label);
+            }
+            if (*inner != '\0') {
+                add(",%s=\"%s\"", of.inner.name, inner);
+            }
             add("} %llu\n", number{from.get_at(of.at + i)});
         }
     }
@@ -179,8 +146,7 @@ std::string_view render_json(const counters &all, int pid,
     writer to(out);
 
     to.add("{\"pid\": %d", pid);
-    add_metrics(&to, process_infos, all);
-    add_fallbacks(&to, all);
+    add_json(&to, metrics.size(), all);
     if (!gap.empty()) {
         to.add_quoted(", \"hooks_missing\": ", gap);
     }
@@ -189,7 +155,7 @@ std::string_view render_json(const counters &all, int pid,
         to.add("%s{", comma);
         to.add_quoted("\"nic\": ", row.nic);
         to.add(", \"gpu\": %d", row.gpu);
-        add_metrics(&to, pair_infos, row);
+        add_json(&to, pair_metrics, row);
         to.add("}");
         comma = ", ";
     });
@@ -206,10 +172,10 @@ std::string_view render_prometheus(const counters &all, int pid,
     bool any           = false;
     exposition to(out, pid, program);
 
-    to.add_metrics("", process_infos, process);
+    to.add_metrics("", metrics.size(), process);
     pairs([&](const pair_row &) { any = true; });
     if (any) {
-        to.add_metrics("pair_", pair_infos, pairs);
+        to.add_metrics("pair_", pair_metrics, pairs);
     }
     return to.result();
 }
