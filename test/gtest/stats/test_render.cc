@@ -31,18 +31,17 @@ struct sample {
 std::vector<sample> parse(const std::string &text)
 {
     static const std::regex help("# HELP ([a-z_]+) .+\\."),
-        type("# TYPE ([a-z_]+) (counter|gauge|histogram)"),
-        one("([a-z_]+)(\\{(?:[a-z]+=\"(?:[ "
+        type("# TYPE ([a-z_]+) (counter|gauge)"),
+        one("([a-z_]+)(\\{(?:[a-z_]+=\"(?:[ "
             "!#-\\[\\]-~]|\\\\[\\\\\"n])*\",?)+\\})"
-            " ([0-9][0-9.e+-]*)"),
-        of_histogram("(.*)_(bucket|sum|count)");
+            " ([0-9]+)");
     std::vector<sample> all;
     std::set<std::string> seen;
     std::istringstream in(text);
     std::smatch found, is;
 
     EXPECT_TRUE(text.ends_with('\n'));
-    for (std::string line, next, metric, kind; std::getline(in, line);) {
+    for (std::string line, next, metric; std::getline(in, line);) {
         EXPECT_TRUE(seen.insert(line.substr(0, line.rfind("} "))).second)
             << line;
         if (std::regex_match(line, found, help)) {
@@ -50,17 +49,12 @@ std::vector<sample> parse(const std::string &text)
             EXPECT_TRUE(std::getline(in, next));
             EXPECT_TRUE(std::regex_match(next, is, type)) << next;
             EXPECT_EQ(metric, is[1]);
-            kind = is[2];
-            EXPECT_EQ(kind == "counter", metric.ends_with("_total")) << next;
+            EXPECT_EQ(is[2] == "counter", metric.ends_with("_total")) << next;
             continue;
         }
         EXPECT_TRUE(std::regex_match(line, found, one)) << line;
         all.push_back({found[1], found[2], std::stod(found[3])});
-        std::string of = all.back().name;
-        if ((kind == "histogram") && std::regex_match(of, is, of_histogram)) {
-            of = std::string(is[1]);
-        }
-        EXPECT_EQ(metric, of) << line;
+        EXPECT_EQ(metric, all.back().name) << line;
     }
     return all;
 }
@@ -115,11 +109,9 @@ TEST_F(test_render, each_metric_has_its_name)
     EXPECT_EQ(0, all["pairs"].size());
     EXPECT_EQ(line().size() - 1, line().find('\n'));
     for (const metric_info &of : metrics) {
-        const bool counts      = of.kind == "counter";
-        const std::string name = "ucx_ib_dmabuf_" + std::string(of.name) +
-                                 (counts              ? "_total"
-                                  : of.is_histogram() ? "_seconds"
-                                                      : "");
+        const bool counts = of.kind == "counter";
+        const std::string name =
+            "ucx_ib_dmabuf_" + std::string(of.name) + (counts ? "_total" : "");
         expect_in_prometheus({"# HELP " + name + " " + of.help + ".\n# TYPE " +
                               name + " " + std::string(of.kind) + "\n"});
         if (of.size() == 1) {
@@ -127,40 +119,23 @@ TEST_F(test_render, each_metric_has_its_name)
             expect_in_prometheus({name + "{pid=\"7\",program=\"a\"} " +
                                   std::to_string(1000 + of.at) + "\n"});
         }
-        EXPECT_EQ(of.is_histogram() ? 2 : of.size(),
+        EXPECT_EQ(of.size(),
                   all[of.name].is_number() ? 1 : all[of.name].size());
     }
 }
 
-TEST_F(test_render, times_are_histograms)
+TEST_F(test_render, times_are_told_by_their_size)
 {
-    constexpr size_t last = metric_info::buckets - 1;
-    const auto export_ns  = [](uint64_t each, size_t bucket) {
-        process_counters.add("export_time", each, bucket);
-    };
-
-    export_ns(1, 0);
-    export_ns(2, 2);
-    export_ns(4, last);
-    export_ns(12'345'678'901, last + 1);
-    process_counters.add("registration_time", 8, 1);
-    const std::vector<double> buckets = values_of("export_time_seconds_bucket");
-    ASSERT_EQ(metric_info::buckets, buckets.size());
-    EXPECT_EQ((std::vector<double>{1, 1, 3}),
-              std::vector<double>(buckets.begin(), buckets.begin() + 3));
-    EXPECT_EQ(3, buckets[last - 1]);
-    EXPECT_EQ(7, buckets[last]);
-    EXPECT_TRUE(std::ranges::is_sorted(buckets));
-    EXPECT_EQ(7, values_of("export_time_seconds_count")[0]);
-    expect_in_prometheus({"le=\"0.000001024\"} 1\n", "le=\"0.000002048\"} 1\n",
-                          "le=\"4.294967296\"} 3\n", "le=\"+Inf\"} 7\n"});
-    EXPECT_EQ(12.345678901, values_of("export_time_seconds_sum")[0]);
-    EXPECT_EQ(8, values_of("registration_time_seconds_count")[0]);
-    const auto all = json()["export_time"];
-    EXPECT_EQ(12'345'678'901u, all["sum_ns"]);
-    EXPECT_EQ(metric_info::buckets, all["buckets"].size());
-    EXPECT_EQ(2, all["buckets"][2]);
-    EXPECT_EQ(4, all["buckets"][last]);
+    for (const uint64_t nanoseconds :
+         {0ul, 10'000ul, 10'001ul, 100'000ul, 100'001ul, 1'000'000'000ul,
+          1'000'000'001ul, UINT64_MAX}) {
+        process_counters.add_time("export_time", nanoseconds);
+    }
+    EXPECT_EQ(R"({"10us":2,"100us":2,"1ms":1,"1s":1,"longer":2})",
+              json()["export_time"].dump());
+    EXPECT_EQ((std::vector<double>{2, 2, 1, 0, 0, 1, 2}),
+              values_of("export_time_total"));
+    expect_in_prometheus({",up_to=\"100us\"} 2\n"});
 }
 
 TEST_F(test_render, fallbacks_are_told_by_way_and_cause)
@@ -221,32 +196,12 @@ TEST_F(test_render, names_are_printable)
               parse(prometheus("a \"b\" \\c\nd\t\xff"))[0].labels);
 }
 
-TEST_F(test_render, buckets_have_bounds)
-{
-    constexpr size_t last                   = metric_info::buckets - 1;
-    const std::pair<uint64_t, size_t> all[] = {{0, 0},
-                                               {1024, 0},
-                                               {1025, 1},
-                                               {2048, 1},
-                                               {2049, 2},
-                                               {uint64_t{1} << 32, last - 1},
-                                               {(uint64_t{1} << 32) + 1, last},
-                                               {UINT64_MAX, last}};
-
-    for (const auto &[value, bucket] : all) {
-        process_counters.clear();
-        process_counters.add_time("export_time", value);
-        EXPECT_EQ(1u, process_counters.get("export_time", bucket)) << value;
-        EXPECT_EQ(value, process_counters.get("export_time", last + 1));
-    }
-}
-
 // The maximum of rows, with the largest numbers and the longest names.
 TEST_F(test_render, the_largest_fits)
 {
     const std::string nic(63, '"'), program(4096, '"');
 
-    std::ranges::fill(process_counters.numbers, UINT64_MAX / 24);
+    std::ranges::fill(process_counters.numbers, UINT64_MAX);
     for (int i = 0; i <= int{counters::max_pairs}; ++i) {
         std::ranges::fill(process_counters.of(nic, INT_MIN + i).numbers,
                           UINT64_MAX);
@@ -278,10 +233,9 @@ TEST(test_documentation, has_each_metric)
 
     for (std::string line; std::getline(page, line);) {
         std::smatch row;
-        if (std::regex_match(
-                line, row,
-                std::regex("\\| (`.*` \\| (?:counter|gauge|histogram)) \\| "
-                           "[^|]* \\| (.*) \\|"))) {
+        if (std::regex_match(line, row,
+                             std::regex("\\| (`.*` \\| (?:counter|gauge)) \\| "
+                                        "[^|]* \\| (.*) \\|"))) {
             found.push_back(row.str(1) + " | " + row.str(2));
         }
     }

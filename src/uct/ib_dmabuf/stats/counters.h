@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,7 +17,7 @@ namespace ucx_ib_dmabuf {
 // A label and its values; a metric without that label has one value.
 struct metric_label {
     const char *name = "";
-    std::array<std::string_view, 4> values{""};
+    std::array<std::string_view, 7> values{""};
 
     constexpr size_t count() const
     {
@@ -31,23 +30,16 @@ struct metric_label {
 };
 
 struct metric_info {
-    static constexpr size_t buckets = 24;
-    static constexpr int first_log  = 10; // up to 2^10 ns, 2^11 ns, ...
-
     std::string_view name; // Prometheus' name, without prefix and ending
-    // As Prometheus names it: a counter since the process started, or forked; a
-    // gauge now; a histogram of nanoseconds: 24 buckets, then their sum.
+    // As Prometheus names it: a "counter" since the process started, or forked,
+    // or a "gauge" now.
     std::string_view kind;
     const char *help; // a line
     metric_label label{}, inner{};
     size_t at = 0; // index of the first number; the next ones follow, those of
                    // the inner label adjacent
 
-    constexpr bool is_histogram() const { return kind == "histogram"; }
-    constexpr size_t size() const
-    {
-        return is_histogram() ? buckets + 1 : label.count() * inner.count();
-    }
+    constexpr size_t size() const { return label.count() * inner.count(); }
     // The values of a number's labels; "" for a label that there is not.
     constexpr std::pair<const char *, const char *> labels(size_t i) const
     {
@@ -64,6 +56,8 @@ constexpr metric_label by_way{"way", {"peer_memory", "ucp", "error"}};
 constexpr metric_label by_cause{"cause",
                                 {"unsupported", "no_room", "busy", "other"}};
 constexpr metric_label by_path{"path", {"standard", "pcie"}};
+constexpr metric_label by_time{
+    "up_to", {"10us", "100us", "1ms", "10ms", "100ms", "1s", "longer"}};
 
 // The first metrics are also those of each pair of a NIC and a GPU;
 // Prometheus' names of these begin with "pair_".
@@ -108,9 +102,10 @@ inline constexpr auto metrics = [] {
           "Registered GPU memory, counted once for all NICs"},
          {"hooks_complete", "gauge",
           "1: every release of GPU memory is seen; 0: each use asks the driver"},
-         {"export_time", "histogram", "Time that exports of dma-bufs took"},
-         {"registration_time", "histogram",
-          "Time that registrations of dma-bufs took"},
+         {"export_time", "counter", "Exports of dma-bufs, by their time",
+          by_time},
+         {"registration_time", "counter",
+          "Registrations of dma-bufs, by their time", by_time},
     });
     size_t at = 0;
     for (metric_info &each : all) {
@@ -182,16 +177,15 @@ struct number_table {
             __atomic_store_n(&each, 0, __ATOMIC_RELAXED);
         }
     }
-    // Counts a time in its bucket: up to 2^10 ns, up to 2^11 ns and so on.
     void add_time(metric which, uint64_t nanoseconds) noexcept
     {
-        const auto log = static_cast<int>(
-            std::bit_width(std::max<uint64_t>(nanoseconds, 1) - 1));
-        const int bucket = std::clamp<int>(log - metric_info::first_log, 0,
-                                           metric_info::buckets - 1);
-
-        add(which, 1, static_cast<size_t>(bucket));
-        add(which, nanoseconds, metric_info::buckets);
+        size_t label = 0;
+        for (uint64_t most = 10'000;
+             (nanoseconds > most) && (label + 1 < by_time.count());
+             most *= 10) {
+            ++label;
+        }
+        add(which, 1, label);
     }
 };
 

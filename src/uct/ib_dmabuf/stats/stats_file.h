@@ -32,6 +32,17 @@ public:
         }
         length_ += static_cast<size_t>(wanted);
     }
+    // In quotes, as UTF-8: only printable ASCII is copied.
+    void add_quoted(const char *before, std::string_view value) noexcept
+    {
+        add("%s\"", before);
+        for (const char each : value) {
+            const bool is_escaped = (each == '\\') || (each == '"');
+            add("%s%c", is_escaped ? "\\" : "",
+                ((each < ' ') || (each > '~')) ? '?' : each);
+        }
+        add("\"");
+    }
     // The text, which a null byte follows; empty if there was too little room.
     std::string_view result() const
     {
