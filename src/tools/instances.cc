@@ -118,8 +118,10 @@ std::string find_module(const fs::path &libucp, std::string_view name)
 
     for (const std::string &folder : {beside + "/ucx/", beside + "/"}) {
         for (const std::string &file : list(folder)) {
-            const fs::path real = fs::canonical(folder + file, error);
-            if (is_library(file, name) && !error) {
+            const fs::path real = is_library(file, name)
+                                      ? fs::canonical(folder + file, error)
+                                      : fs::path();
+            if (!error && !real.empty()) {
                 return real;
             }
         }
