@@ -114,16 +114,19 @@ void find_below(const fs::path &folder, std::string_view name, paths *to)
 std::string find_module(const fs::path &libucp, std::string_view name)
 {
     const std::string beside = libucp.parent_path();
-    paths found;
+    std::error_code error;
 
     for (const std::string &folder : {beside + "/ucx/", beside + "/"}) {
         for (const std::string &file : list(folder)) {
-            if (is_library(file, name)) {
-                add(folder + file, &found);
+            const fs::path real = is_library(file, name)
+                                      ? fs::canonical(folder + file, error)
+                                      : fs::path();
+            if (!error && !real.empty()) {
+                return real;
             }
         }
     }
-    return found.empty() ? "" : found.front();
+    return "";
 }
 
 // Finds libraries of that name as the dynamic linker lists them, which runs no

@@ -22,22 +22,23 @@ in a FOLDER. Needs neither MPI nor UCX, and changes nothing.
   --prove    let each NIC write and read memory of each GPU, compare the bytes, and
              measure the time; this starts the GPUs
   --watch    print once a second what the plug-in counts in running programs: these
-             and their children, or all of this user's; --count N times
+             and their children, or all of this user's
+  --count N  end --watch after N times
   --json     print JSON; docs/info.md has the schema
-  --help, --version
+  --help     print this
+  --version  print the version
 
 Status: 0 every GPU and NIC can work together, with each UCX that was named; 1 some
 cannot, or there was no program to watch; 2 wrong usage, or the output cannot be
 written; 3 there is no GPU or no NIC. NO_COLOR switches colours off.
 )";
 
-template <class Number>
-bool is_positive(std::string_view word, Number *out)
+// Returns 0 if it is no positive number.
+int positive(std::string_view word)
 {
-    const auto end   = word.data() + word.size();
-    const auto found = std::from_chars(word.data(), end, *out);
-
-    return (found.ec == std::errc()) && (found.ptr == end) && (*out > 0);
+    int number       = 0;
+    const auto found = std::from_chars(word.begin(), word.end(), number);
+    return (found.ptr == word.end()) ? std::max(number, 0) : 0;
 }
 
 int refuse(const std::string &rule)
@@ -47,13 +48,13 @@ int refuse(const std::string &rule)
 }
 
 // These return the exit status.
-int watch_programs(const std::vector<std::string> &words, unsigned rounds,
+int watch_programs(const std::vector<std::string> &words, int rounds,
                    bool as_json)
 {
     std::vector<int> pids;
 
     for (const std::string &word : words) {
-        if (!is_positive(word, &pids.emplace_back())) {
+        if (pids.emplace_back(positive(word)) == 0) {
             return refuse("--watch takes numbers of processes, not '" + word +
                           "'");
         }
@@ -103,7 +104,7 @@ int report_machine(const std::vector<std::string> &words, bool proves,
 int run(int argc, char **argv)
 {
     int as_json = 0, proves = 0, watches = 0;
-    unsigned rounds      = 0; // without end
+    int rounds           = 0; // without end
     const option known[] = {{"count", required_argument, nullptr, 'c'},
                             {"help", no_argument, nullptr, 'h'},
                             {"json", no_argument, &as_json, 1},
@@ -117,8 +118,9 @@ int run(int argc, char **argv)
         found = getopt_long(argc, argv, "h", known, nullptr);
         switch (found) {
         case 'c':
-            if (!is_positive(optarg, &rounds)) {
-                return refuse("--count takes a number from 1 to 4294967295, "
+            rounds = positive(optarg);
+            if (rounds == 0) {
+                return refuse("--count takes a number from 1 to 2147483647, "
                               "not '" +
                               std::string(optarg) + "'");
             }

@@ -3,7 +3,6 @@
 #include "report.h"
 #include <array>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <uct/ib_dmabuf/gpu/cuda/cuda_vendor.h>
 #include <uct/ib_dmabuf/gpu/gpu_memory.h>
@@ -82,26 +81,18 @@ std::optional<bool> redirects(const std::string &config)
 
 void check_acs(const route &gpu, const route &nic, json *out)
 {
-    // Each is read once: root gets 4 KiB, word by word from the device.
-    static std::map<std::string, std::optional<bool>> known;
     bool readable = true;
     std::string redirecting;
 
     for (const auto *to : {&gpu, &nic}) {
         for (size_t i = std::max<size_t>(shared(gpu, nic), 1);
              i + 1 < to->size(); ++i) {
-            const std::string &bridge  = (*to)[i];
-            const auto [found, is_new] = known.try_emplace(bridge);
-            if (is_new) {
-                found->second = redirects(
-                    file(root + format("/sys/bus/pci/devices/%s/config",
-                                       bridge.c_str())
-                                    .c_str()));
-            }
-            readable &= found->second.has_value();
-            if (found->second.value_or(false)) {
-                redirecting.append(redirecting.empty() ? "" : ", ")
-                    .append(bridge);
+            const std::string &bridge       = (*to)[i];
+            const std::optional<bool> found = redirects(
+                file(root + "/sys/bus/pci/devices/" + bridge + "/config"));
+            readable &= found.has_value();
+            if (found.value_or(false)) {
+                redirecting += (redirecting.empty() ? "" : ", ") + bridge;
             }
         }
     }

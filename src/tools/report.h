@@ -65,7 +65,7 @@ void check_instances(const std::string &path, json *copies);
 // Prints the counters of these processes and their descendants, or else of all
 // accessible ones, once a second. 0 rounds last until a signal, or until no
 // named one is left. Returns the exit status.
-int watch(const std::vector<int> &pids, unsigned rounds, bool as_json);
+int watch(const std::vector<int> &pids, int rounds, bool as_json);
 
 std::string variable(const char *name); // of the environment, or ""
 // "12.5 GiB"

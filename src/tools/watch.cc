@@ -17,7 +17,7 @@ namespace {
 using number = unsigned long long;
 
 // Examining each process of a machine takes a good part of a second.
-constexpr unsigned rounds_of_all = 10;
+constexpr int rounds_of_all = 10;
 
 // Increase since the last round. A smaller count began anew, or is wrong.
 template <class Row>
@@ -25,52 +25,6 @@ uint64_t increase(const Row &now, const Row &before, typename Row::metric which)
 {
     const uint64_t value = now.get(which), old = before.get(which);
     return (value >= old) ? value - old : value;
-}
-
-// The sum of numbers that follow each other, and the index of the largest.
-struct summary {
-    uint64_t sum = 0;
-    size_t most  = 0;
-
-    template <class Row>
-    summary(const Row &row, typename Row::metric which, size_t count)
-    {
-        for (size_t i = 0; i < count; ++i) {
-            sum += row.get(which, i);
-            most = (row.get(which, i) > row.get(which, most)) ? i : most;
-        }
-    }
-};
-
-template <class Row>
-std::string columns(const Row &now, const Row &before, uint64_t bytes,
-                    uint64_t fallbacks, const char *hooks,
-                    const std::string &most)
-{
-    return format("  %8llu  %8llu  %7llu  %10.1f  %9llu  %-5s  %s",
-                  number{increase(now, before, "registrations")},
-                  number{increase(now, before, "evictions")},
-                  number{now.get("regions")},
-                  static_cast<double>(bytes) / (1 << 20), number{fallbacks},
-                  hooks, most.c_str())
-        .c_str();
-}
-
-std::string pair_line(const pair_row &now, const pair_row &before)
-{
-    const summary paths(now, "path_bytes", by_path.count());
-    const summary causes(now, "fallback_operations", by_cause.count());
-    std::string most(paths.sum == 0 ? "" : by_path.values[paths.most]);
-
-    if (causes.sum != 0) {
-        most += (most.empty() ? "" : "; ") +
-                std::string(by_cause.values[causes.most]);
-    }
-    const std::string gpu = (now.gpu < 0) ? "?" : std::to_string(now.gpu);
-    const std::string who = printable(now.nic).substr(0, 14) + " GPU " + gpu;
-    return format("    %-21.21s  %10s  %8s", who.c_str(), "-", "-").c_str() +
-           columns(now, before, now.get("registered_bytes"), causes.sum, "",
-                   most);
 }
 
 struct program {
@@ -85,29 +39,61 @@ struct program {
     }
 };
 
+// The sum of a metric's numbers, and the labels of the largest one, as "ucp:
+// no_room".
+template <class Row>
+std::pair<uint64_t, std::string> sum(const Row &row, typename Row::metric which)
+{
+    const auto of = std::ranges::find(metrics, which.at, &metric_info::at);
+    uint64_t all = 0, most = 0;
+    std::string labels;
+
+    for (size_t i = 0; i < of->size(); ++i) {
+        const uint64_t one = row.get(which, i);
+        all += one;
+        if (one > most) {
+            const auto [label, inner] = of->labels(i);
+            most                      = one;
+            labels = std::string(label) + (*inner == '\0' ? "" : ": ") + inner;
+        }
+    }
+    return {all, labels};
+}
+
+// Of a program, or of a NIC and a GPU.
+template <class Row>
+std::string line(const std::string &name, const Row &now, const Row &before,
+                 uint64_t bytes, const std::string &lookups,
+                 const std::string &misses, const char *hooks)
+{
+    const std::string path        = sum(now, "path_bytes").second;
+    const auto [fallbacks, cause] = sum(now, "fallback_operations");
+
+    return format("%-25s  %10s  %8s  %8llu  %8llu  %7llu  %10.1f  %9llu  %-5s"
+                  "  %s%s%s",
+                  name.c_str(), lookups.c_str(), misses.c_str(),
+                  number{increase(now, before, "registrations")},
+                  number{increase(now, before, "evictions")},
+                  number{now.get("regions")},
+                  static_cast<double>(bytes) / (1 << 20), number{fallbacks},
+                  hooks, path.c_str(),
+                  path.empty() || cause.empty() ? "" : "; ", cause.c_str())
+        .c_str();
+}
+
 // A program's own line, the first gap of its hooks, and its pairs, those with
 // most bytes first.
 void add_lines(const program &one, std::vector<std::string> *to)
 {
-    const counters &now = *one.now;
-    const size_t causes = by_cause.count();
-    const summary fallbacks(now, "fallback_operations",
-                            by_way.count() * causes);
+    const counters &now   = *one.now;
     const std::string gap = printable(now.hooks_missing);
     std::vector<const pair_row *> pairs;
-    std::string most;
 
-    if (fallbacks.sum != 0) {
-        most = std::string(by_way.values[fallbacks.most / causes]) + ": " +
-               std::string(by_cause.values[fallbacks.most % causes]);
-    }
-    to->push_back(
-        format("%8d  %-15.15s  %10llu  %8llu", one.pid, one.name.c_str(),
-               number{one.lookups()},
-               number{increase(now, *one.before, "misses")})
-            .c_str() +
-        columns(now, *one.before, now.get("mapped_bytes"), fallbacks.sum,
-                now.get("hooks_complete") == 0 ? "gaps" : "all", most));
+    to->push_back(line(
+        format("%8d  %-15.15s", one.pid, one.name.c_str()).c_str(), now,
+        *one.before, now.get("mapped_bytes"), std::to_string(one.lookups()),
+        std::to_string(increase(now, *one.before, "misses")),
+        now.get("hooks_complete") == 0 ? "gaps" : "all"));
     if (!gap.empty()) {
         to->push_back("    hooks: " + gap);
     }
@@ -116,8 +102,13 @@ void add_lines(const program &one, std::vector<std::string> *to)
         return row->get("registered_bytes");
     });
     for (const pair_row *row : pairs) {
+        const std::string gpu = (row->gpu < 0) ? "?" : std::to_string(row->gpu);
+        const std::string name =
+            "    " + printable(row->nic).substr(0, 14) + " GPU " + gpu;
         // A pair has the same row for as long as the program lives.
-        to->push_back(pair_line(*row, one.before->pairs[row - now.pairs]));
+        to->push_back(line(name.substr(0, 25), *row,
+                           one.before->pairs[row - now.pairs],
+                           row->get("registered_bytes"), "-", "-", ""));
     }
 }
 
@@ -233,7 +224,7 @@ void read_all(std::set<int> pids, programs *all)
 bool print(const programs &all, bool as_json)
 {
     std::vector<const program *> rows;
-    std::vector<char> line(json_max);
+    static std::array<char, text_max> line;
 
     for (const auto &[pid, one] : all) {
         if (as_json) {
@@ -250,13 +241,13 @@ bool print(const programs &all, bool as_json)
 
 } // namespace
 
-int watch(const std::vector<int> &pids, unsigned rounds, bool as_json)
+int watch(const std::vector<int> &pids, int rounds, bool as_json)
 {
     auto next    = std::chrono::steady_clock::now();
     bool was_any = false;
     programs all;
 
-    for (unsigned round = 0; (rounds == 0) || (round < rounds); ++round) {
+    for (int round = 0; (rounds == 0) || (round < rounds); ++round) {
         std::this_thread::sleep_until(next);
         next = std::chrono::steady_clock::now() + std::chrono::seconds(1);
         const bool looks = !pids.empty() || (round % rounds_of_all == 0);

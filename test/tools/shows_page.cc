@@ -26,6 +26,7 @@ void count(std::string_view how)
     all.set("misses", 3);
     all.set("regions", 2);
     all.set("mapped_bytes", 5 << 20);
+    all.add("path_bytes", 4 << 20, 1); // pcie
     all.set("hooks_complete", (how == "gaps") ? 0 : 1);
     if (how == "gaps") {
         all.hooks_missing.set("no \"hook\"");

@@ -126,47 +126,6 @@ TEST(test_live, who_shows_nothing_is_told_from_others)
     }
 }
 
-// The child inherits neither the file nor the thread, but its parent's rows.
-TEST(test_live, the_child_of_a_fork_has_its_own)
-{
-    pthread_atfork(nullptr, nullptr, [] { forget_live(); });
-    for (bool shows : {false, true}) {
-        int grandchild[2];
-        struct {
-            pid_t pid;
-            bool is_well;
-        } child;
-        ASSERT_EQ(0, pipe(grandchild));
-        process shown([&] {
-            const bool made = show();
-            const pid_t pid = fork();
-            if (pid == 0) {
-                child = {getpid(), (descriptor() < 0) && (!shows || show())};
-                process_counters.add("misses", 10);
-                process_counters.of("mlx5_0", 1).add_region(0, 1);
-                if (write(grandchild[1], &child, sizeof(child)) > 0) {
-                    pause();
-                }
-                _exit(0);
-            }
-            return made;
-        });
-        ASSERT_EQ(ssize_t{sizeof(child)},
-                  read(grandchild[0], &child, sizeof(child)));
-        EXPECT_TRUE(child.is_well);
-        const auto its = read_live(child.pid);
-        EXPECT_EQ(shows, its != nullptr);
-        EXPECT_TRUE(shows || (errno == ENODATA)) << strerror(errno);
-        EXPECT_TRUE(!its || (its->pairs[0].get("registrations") == 3));
-        const auto parents = read_live(shown.pid());
-        EXPECT_TRUE(parents && (parents->get("misses") == 1) &&
-                    (parents->pairs[0].get("registrations") == 1));
-        kill(child.pid, SIGKILL);
-        close(grandchild[0]);
-        close(grandchild[1]);
-    }
-}
-
 // SIGXFSZ would end the process.
 TEST(test_live, a_process_that_may_write_no_such_file_has_none)
 {
@@ -203,7 +162,7 @@ TEST(test_live, a_forged_file_ends_nobody)
 {
     constexpr int seals  = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     constexpr auto right = counters::right_layout;
-    static std::array<char, json_max> memory;
+    static std::array<char, text_max> memory;
 
     for (const auto &[sealed, layout] : {std::pair{0, right},
                                          {F_SEAL_GROW | F_SEAL_SEAL, right},

@@ -31,18 +31,17 @@ struct sample {
 std::vector<sample> parse(const std::string &text)
 {
     static const std::regex help("# HELP ([a-z_]+) .+\\."),
-        type("# TYPE ([a-z_]+) (counter|gauge|histogram)"),
-        one("([a-z_]+)(\\{(?:[a-z]+=\"(?:[ "
+        type("# TYPE ([a-z_]+) (counter|gauge)"),
+        one("([a-z_]+)(\\{(?:[a-z_]+=\"(?:[ "
             "!#-\\[\\]-~]|\\\\[\\\\\"n])*\",?)+\\})"
-            " ([0-9][0-9.e+-]*)"),
-        of_histogram("(.*)_(bucket|sum|count)");
+            " ([0-9]+)");
     std::vector<sample> all;
     std::set<std::string> seen;
     std::istringstream in(text);
     std::smatch found, is;
 
     EXPECT_TRUE(text.ends_with('\n'));
-    for (std::string line, next, metric, kind; std::getline(in, line);) {
+    for (std::string line, next, metric; std::getline(in, line);) {
         EXPECT_TRUE(seen.insert(line.substr(0, line.rfind("} "))).second)
             << line;
         if (std::regex_match(line, found, help)) {
@@ -50,17 +49,12 @@ std::vector<sample> parse(const std::string &text)
             EXPECT_TRUE(std::getline(in, next));
             EXPECT_TRUE(std::regex_match(next, is, type)) << next;
             EXPECT_EQ(metric, is[1]);
-            kind = is[2];
-            EXPECT_EQ(kind == "counter", metric.ends_with("_total")) << next;
+            EXPECT_EQ(is[2] == "counter", metric.ends_with("_total")) << next;
             continue;
         }
         EXPECT_TRUE(std::regex_match(line, found, one)) << line;
         all.push_back({found[1], found[2], std::stod(found[3])});
-        std::string of = all.back().name;
-        if ((kind == "histogram") && std::regex_match(of, is, of_histogram)) {
-            of = std::string(is[1]);
-        }
-        EXPECT_EQ(metric, of) << line;
+        EXPECT_EQ(metric, all.back().name) << line;
     }
     return all;
 }
@@ -101,68 +95,47 @@ protected:
         }
     }
 
-    static inline std::array<char, prometheus_max> memory_;
+    static inline std::array<char, text_max> memory_;
 };
-
-constexpr size_t scalars = 19; // the leading metrics
 
 TEST_F(test_render, each_metric_has_its_name)
 {
-    std::iota(std::begin(process_counters.numbers),
-              std::end(process_counters.numbers), 1000);
-    const auto all         = json();
-    const auto found       = parse(prometheus());
-    const std::string text = line();
+    for (size_t i = 0; i < std::size(process_counters.numbers); ++i) {
+        process_counters.numbers[i] = 1000 + i;
+    }
+    const auto all = json();
 
     EXPECT_EQ(7, all["pid"]);
-    EXPECT_EQ(text.size() - 1, text.find('\n'));
-    for (size_t i = 0; i < scalars; ++i) {
-        const metric_info &info = process_infos[i];
-        const bool counts       = info.kind == metric_kind::counter;
-        const std::string name  = std::string("ucx_ib_dmabuf_") + info.name +
-                                 (counts ? "_total" : "");
-        EXPECT_EQ(1000 + i, all[info.name]) << info.name;
-        EXPECT_EQ(name, found[i].name);
-        EXPECT_EQ(1000.0 + static_cast<double>(i), found[i].value);
-        EXPECT_EQ("{pid=\"7\",program=\"a\"}", found[i].labels);
-        expect_in_prometheus({"# HELP " + name + " " + info.help +
-                              ".\n# TYPE " + name +
-                              (counts ? " counter\n" : " gauge\n")});
-    }
-    for (const metric_info &each : process_infos) {
-        expect_in_prometheus({std::string("ucx_ib_dmabuf_") + each.name});
+    EXPECT_EQ(0, all["pairs"].size());
+    EXPECT_EQ(line().size() - 1, line().find('\n'));
+    for (const metric_info &of : metrics) {
+        const bool counts = of.kind == "counter";
+        const std::string name =
+            "ucx_ib_dmabuf_" + std::string(of.name) + (counts ? "_total" : "");
+        expect_in_prometheus({"# HELP " + name + " " + of.help + ".\n# TYPE " +
+                              name + " " + std::string(of.kind) + "\n"});
+        if (of.size() == 1) {
+            EXPECT_EQ(1000 + of.at, all[of.name]) << of.name;
+            expect_in_prometheus({name + "{pid=\"7\",program=\"a\"} " +
+                                  std::to_string(1000 + of.at) + "\n"});
+        }
+        EXPECT_EQ(of.size(),
+                  all[of.name].is_number() ? 1 : all[of.name].size());
     }
 }
 
-TEST_F(test_render, times_are_histograms)
+TEST_F(test_render, times_are_told_by_their_size)
 {
-    constexpr size_t last = metric_info::buckets - 1;
-    const auto export_ns  = [](uint64_t each, size_t bucket) {
-        process_counters.add("export_time", each, bucket);
-    };
-
-    export_ns(1, 0);
-    export_ns(2, 2);
-    export_ns(4, last);
-    export_ns(12'345'678'901, last + 1);
-    process_counters.add("registration_time", 8, 1);
-    const std::vector<double> buckets = values_of("export_time_seconds_bucket");
-    ASSERT_EQ(metric_info::buckets, buckets.size());
-    EXPECT_EQ((std::vector<double>{1, 1, 3}),
-              std::vector<double>(buckets.begin(), buckets.begin() + 3));
-    EXPECT_EQ(3, buckets[last - 1]);
-    EXPECT_EQ(7, buckets[last]);
-    EXPECT_TRUE(std::ranges::is_sorted(buckets));
-    EXPECT_EQ(7, values_of("export_time_seconds_count")[0]);
-    expect_in_prometheus({"le=\"0.000001024\"} 1\n", "le=\"0.000002048\"} 1\n",
-                          "le=\"4.294967296\"} 3\n", "le=\"+Inf\"} 7\n"});
-    EXPECT_EQ(12.345678901, values_of("export_time_seconds_sum")[0]);
-    EXPECT_EQ(8, values_of("registration_time_seconds_count")[0]);
-    const auto all = json()["export_time"];
-    EXPECT_EQ(12'345'678'901u, all["sum_ns"]);
-    EXPECT_EQ(metric_info::buckets, all["buckets"].size());
-    EXPECT_EQ(2, all["buckets"][2]);
-    EXPECT_EQ(4, all["buckets"][last]);
+    for (const uint64_t nanoseconds :
+         {0ul, 10'000ul, 10'001ul, 100'000ul, 100'001ul, 1'000'000'000ul,
+          1'000'000'001ul, UINT64_MAX}) {
+        process_counters.add_time("export_time", nanoseconds);
+    }
+    EXPECT_EQ(R"({"10us":2,"100us":2,"1ms":1,"1s":1,"longer":2})",
+              json()["export_time"].dump());
+    EXPECT_EQ((std::vector<double>{2, 2, 1, 0, 0, 1, 2}),
+              values_of("export_time_total"));
+    expect_in_prometheus({",up_to=\"100us\"} 2\n"});
 }
 
 TEST_F(test_render, fallbacks_are_told_by_way_and_cause)
@@ -171,9 +144,9 @@ TEST_F(test_render, fallbacks_are_told_by_way_and_cause)
     process_counters.add("fallback_bytes", 4096, 5);
     process_counters.add("fallback_operations", 1, 11); // error, other
 
-    EXPECT_EQ(R"([{"way":"ucp","cause":"no_room","operations":3,"bytes":4096},)"
-              R"({"way":"error","cause":"other","operations":1,"bytes":0}])",
-              json()["fallbacks"].dump());
+    EXPECT_EQ(R"({"ucp: no_room":3,"error: other":1})",
+              json()["fallback_operations"].dump());
+    EXPECT_EQ(R"({"ucp: no_room":4096})", json()["fallback_bytes"].dump());
     expect_in_prometheus({"way=\"ucp\",cause=\"no_room\"} 3\n",
                           "way=\"ucp\",cause=\"no_room\"} 4096\n"});
     EXPECT_EQ(12u, values_of("fallback_bytes_total").size());
@@ -194,20 +167,23 @@ TEST_F(test_render, pairs_are_told)
         R"([{"nic":"mlx5_0","gpu":1,"registrations":2,"deregistrations":1,)"
         R"("invalidations":0,"evictions":0,"failures":0,"regions":1,)"
         R"("registered_bytes":4096,"path_bytes":{"standard":12288},)"
-        R"("fallback_causes":{}},{"nic":"mlx5_1","gpu":-1,"registrations":0,)"
-        R"("deregistrations":0,"invalidations":0,"evictions":0,"failures":0,)"
-        R"("regions":0,"registered_bytes":0,"path_bytes":{"ucp":100},)"
-        R"("fallback_causes":{"no_room":1}}])",
+        R"("fallback_operations":{},"fallback_bytes":{}},)"
+        R"({"nic":"mlx5_1","gpu":-1,"registrations":0,"deregistrations":0,)"
+        R"("invalidations":0,"evictions":0,"failures":0,"regions":0,)"
+        R"("registered_bytes":0,"path_bytes":{},)"
+        R"("fallback_operations":{"ucp: no_room":1},)"
+        R"("fallback_bytes":{"ucp: no_room":100}}])",
         json()["pairs"].dump());
-    for (const metric_info &each : pair_infos) {
-        const bool counts = each.kind == metric_kind::counter;
-        EXPECT_EQ(2 * each.size(), values_of(std::string("pair_") + each.name +
-                                             (counts ? "_total" : ""))
-                                       .size());
+    for (const metric_info &each : std::span(metrics).first<pair_metrics>()) {
+        EXPECT_EQ(2 * each.size(),
+                  values_of("pair_" + std::string(each.name) +
+                            (each.kind == "counter" ? "_total" : ""))
+                      .size());
     }
-    expect_in_prometheus({",program=\"a\",nic=\"mlx5_0\",gpu=\"1\"} 2\n",
-                          "nic=\"mlx5_0\",gpu=\"1\",path=\"standard\"} 12288\n",
-                          "nic=\"mlx5_1\",gpu=\"-1\",cause=\"no_room\"} 1\n"});
+    expect_in_prometheus(
+        {",program=\"a\",nic=\"mlx5_0\",gpu=\"1\"} 2\n",
+         "nic=\"mlx5_0\",gpu=\"1\",path=\"standard\"} 12288\n",
+         "nic=\"mlx5_1\",gpu=\"-1\",way=\"ucp\",cause=\"no_room\"} 1\n"});
 }
 
 TEST_F(test_render, names_are_printable)
@@ -220,42 +196,18 @@ TEST_F(test_render, names_are_printable)
               parse(prometheus("a \"b\" \\c\nd\t\xff"))[0].labels);
 }
 
-TEST_F(test_render, buckets_have_bounds)
-{
-    constexpr size_t last                   = metric_info::buckets - 1;
-    const std::pair<uint64_t, size_t> all[] = {{0, 0},
-                                               {1024, 0},
-                                               {1025, 1},
-                                               {2048, 1},
-                                               {2049, 2},
-                                               {uint64_t{1} << 32, last - 1},
-                                               {(uint64_t{1} << 32) + 1, last},
-                                               {UINT64_MAX, last}};
-
-    for (const auto &[value, bucket] : all) {
-        process_counters.clear();
-        process_counters.add_time("export_time", value);
-        EXPECT_EQ(1u, process_counters.get("export_time", bucket)) << value;
-        EXPECT_EQ(value, process_counters.get("export_time", last + 1));
-    }
-}
-
 // The maximum of rows, with the largest numbers and the longest names.
 TEST_F(test_render, the_largest_fits)
 {
     const std::string nic(63, '"'), program(4096, '"');
 
-    for (size_t i = 0; i < std::size(process_counters.numbers); ++i) {
-        const bool adds_up          = (i >= scalars) && (i < scalars + 50);
-        process_counters.numbers[i] = adds_up ? UINT64_MAX / 24 : UINT64_MAX;
-    }
+    std::ranges::fill(process_counters.numbers, UINT64_MAX);
     for (int i = 0; i <= int{counters::max_pairs}; ++i) {
         std::ranges::fill(process_counters.of(nic, INT_MIN + i).numbers,
                           UINT64_MAX);
     }
     process_counters.hooks_missing.set(std::string(255, '"'));
-    EXPECT_NE("", render_json(process_counters, INT_MIN,
-                              std::span(memory_).first<json_max>()));
+    EXPECT_NE("", render_json(process_counters, INT_MIN, memory_));
     const std::string labels = parse(prometheus(program))[0].labels;
     EXPECT_EQ(63u, (labels.size() - labels.find("m=\"") - 5) / 2) << labels;
 }
@@ -271,14 +223,6 @@ TEST_F(test_render, there_is_no_half_text)
     EXPECT_EQ(all, render_json(process_counters, 7, memory));
 }
 
-// Returns the metric's row in docs/info.md, without the unit.
-std::string documented(const std::string &name, const metric_info &of)
-{
-    const bool counts = of.kind == metric_kind::counter;
-    return "| `" + name + (counts ? "` | counter | " : "` | gauge | ") +
-           of.help + " |";
-}
-
 // docs/info.md must list each metric, word by word.
 TEST(test_documentation, has_each_metric)
 {
@@ -288,18 +232,17 @@ TEST(test_documentation, has_each_metric)
     std::vector<std::string> found;
 
     for (std::string line; std::getline(page, line);) {
-        if (line.starts_with("| `") && (line.find("| counter |") != line.npos ||
-                                        line.find("| gauge |") != line.npos)) {
-            found.push_back(std::regex_replace(
-                line, std::regex("(counter|gauge) \\| [^|]* \\|"), "$1 |"));
+        std::smatch row;
+        if (std::regex_match(line, row,
+                             std::regex("\\| (`.*` \\| (?:counter|gauge)) \\| "
+                                        "[^|]* \\| (.*) \\|"))) {
+            found.push_back(row.str(1) + " | " + row.str(2));
         }
     }
     std::vector<std::string> wanted;
-    for (const metric_info &each : std::span(process_infos).first<scalars>()) {
-        wanted.push_back(documented(each.name, each));
-    }
-    for (const metric_info &each : std::span(pair_infos).first<7>()) {
-        wanted.push_back(documented(std::string("pair_") + each.name, each));
+    for (const metric_info &each : metrics) {
+        wanted.push_back("`" + std::string(each.name) + "` | " +
+                         std::string(each.kind) + " | " + each.help);
     }
     EXPECT_EQ(wanted, found);
 }

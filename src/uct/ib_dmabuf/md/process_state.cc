@@ -173,7 +173,7 @@ void process_state::start_giving_room() noexcept
     if (!gives_room_.exchange(true) && !give_room_to_others([]() noexcept {
             instance.load()->registrations().evict_all_idle();
         })) {
-        log_debug("ib_dmabuf: no thread gives other processes room: %m");
+        log_debug("ib_dmabuf: no thread gives other processes room");
     }
 }
 

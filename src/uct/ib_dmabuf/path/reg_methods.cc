@@ -23,8 +23,8 @@ constexpr const char *name_of(reg_method method)
     return method == reg_method::standard ? "standard mapping" : "PCIe mapping";
 }
 
-// The methods are the first values of the label "path".
-static_assert(static_cast<size_t>(reg_method::pcie) + 1 == mapping_paths);
+// The methods are the values of the label "path".
+static_assert(static_cast<size_t>(reg_method::pcie) + 1 == by_path.count());
 
 } // namespace
 
@@ -69,10 +69,12 @@ ucs_status_t reg_methods::reg(const request &what, registration **made)
         pair.add("failures");
         return chosen.status;
     }
+    const auto path = static_cast<size_t>(chosen.method);
+    process_counters.add("path_bytes", what.length, path);
+    pair.add_region(path, what.length);
     *result = {by_.buffer_of(chosen.handle, what.address), what.length,
                chosen.handle, &pair};
-    pair.add_region(static_cast<size_t>(chosen.method), what.length);
-    *made = result.release();
+    *made   = result.release();
     return UCS_OK;
 }
 

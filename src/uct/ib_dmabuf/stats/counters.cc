@@ -31,14 +31,14 @@ pair_row &counters::of(std::string_view nic, int gpu) noexcept
 void counters::add_fallback(fallback_way way, fallback_cause why,
                             const char *nic, int gpu, uint64_t length) noexcept
 {
-    const auto cause   = static_cast<size_t>(why);
-    const size_t label = static_cast<size_t>(way) * by_cause.count() + cause;
-    pair_row &row      = of(nic, gpu);
+    const size_t label =
+        static_cast<size_t>(way) * by_cause.count() + static_cast<size_t>(why);
+    pair_row &row = of(nic, gpu);
 
     add("fallback_operations", 1, label);
     add("fallback_bytes", length, label);
-    row.add("fallback_operations", 1, cause);
-    row.add("path_bytes", length, mapping_paths + static_cast<size_t>(way));
+    row.add("fallback_operations", 1, label);
+    row.add("fallback_bytes", length, label);
 }
 
 } // namespace ucx_ib_dmabuf

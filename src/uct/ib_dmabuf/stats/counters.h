@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,171 +10,139 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace ucx_ib_dmabuf {
-
-enum class metric_kind : uint8_t {
-    counter,  // since the process started, or forked
-    gauge,    // now
-    histogram // nanoseconds: 24 buckets, then their sum
-};
 
 // A label and its values; a metric without that label has one value.
 struct metric_label {
     const char *name = "";
-    std::array<std::string_view, 5> values{};
+    std::array<std::string_view, 7> values{""};
 
-    constexpr bool is_given() const { return name[0] != '\0'; }
     constexpr size_t count() const
     {
-        return is_given()
-                   ? values.size() -
-                         static_cast<size_t>(std::ranges::count(values, ""))
-                   : 1;
+        size_t count = 1;
+        while ((count < values.size()) && !values[count].empty()) {
+            ++count;
+        }
+        return count;
     }
 };
 
 struct metric_info {
-    static constexpr size_t buckets = 24;
-    static constexpr int first_log  = 10; // up to 2^10 ns, 2^11 ns, ...
-
-    const char *name; // Prometheus' name, without prefix and ending
-    metric_kind kind;
+    std::string_view name; // Prometheus' name, without prefix and ending
+    // As Prometheus names it: a "counter" since the process started, or forked,
+    // or a "gauge" now.
+    std::string_view kind;
     const char *help; // a line
     metric_label label{}, inner{};
-    const char *json_name = name;
-    size_t at             = 0; // index of the first number; the next ones
-                               // follow, those of the inner label adjacent
+    size_t at = 0; // index of the first number; the next ones follow, those of
+                   // the inner label adjacent
 
-    constexpr size_t size() const
+    constexpr size_t size() const { return label.count() * inner.count(); }
+    // The values of a number's labels; "" for a label that there is not.
+    constexpr std::pair<const char *, const char *> labels(size_t i) const
     {
-        return (kind == metric_kind::histogram) ? buckets + 1
-                                                : label.count() * inner.count();
+        return {label.values[i / inner.count()].data(),
+                inner.values[i % inner.count()].data()};
     }
 };
 
-// Places each metric's numbers behind those of the one before.
-template <size_t count>
-consteval auto metrics(std::array<metric_info, count> infos)
-{
-    size_t end = 0;
-    for (metric_info &each : infos) {
-        each.at = end;
-        end += each.size();
-    }
-    return infos;
-}
-
 // Values of labels, in the order of the enums. A mapping (gpu/exporter.h) is
-// the path of that number; the ways follow the mappings.
+// the path of that number.
 enum class fallback_way : uint8_t { peer_memory, ucp, error };
 enum class fallback_cause : uint8_t { unsupported, no_room, busy, other };
-constexpr size_t mapping_paths = 2;
 constexpr metric_label by_way{"way", {"peer_memory", "ucp", "error"}};
 constexpr metric_label by_cause{"cause",
                                 {"unsupported", "no_room", "busy", "other"}};
-constexpr metric_label by_path{
-    "path", {"standard", "pcie", "peer_memory", "ucp", "error"}};
+constexpr metric_label by_path{"path", {"standard", "pcie"}};
+constexpr metric_label by_time{
+    "up_to", {"10us", "100us", "1ms", "10ms", "100ms", "1s", "longer"}};
 
-// Every metric of a process, as listed in docs/info.md. A new one needs a row
-// here, and a call of process_counters.add().
-inline constexpr auto process_infos = [] {
-    using enum metric_kind;
-    return metrics(std::to_array<metric_info>({
-        {"hits", counter, "Lookups that found a registration"},
-        {"misses", counter, "Lookups of GPU memory that had to register"},
-        {"registrations", counter,
-         "Registrations of dma-bufs that succeeded, one per NIC"},
-        {"deregistrations", counter, "Registrations that ended"},
-        {"exports", counter, "dma-bufs that the GPU's driver exported"},
-        {"identity_checks", counter,
-         "Times that the driver was asked whether memory is still the same"},
-        {"identity_misses", counter,
-         "Checks that found other memory, whose release was not seen"},
-        {"invalidations", counter,
-         "Registrations that left the cache as their memory was released"},
-        {"evictions", counter, "Registrations that made room for others"},
-        {"failures", counter, "Registrations that failed, one per NIC"},
-        {"atomics", counter, "Atomic operations on GPU memory done for UCP"},
-        {"prefetches", counter,
-         "Registrations of new GPU memory before its first use"},
-        {"prefetches_unused", counter,
-         "Those of memory that was released before any use"},
-        {"proofs", counter, "Proofs of a path between a NIC and a GPU"},
-        {"refuted", counter, "Paths that did not carry what was sent"},
-        {"regions", gauge, "Registrations that are kept"},
-        {"registered_bytes", gauge,
-         "Registered GPU memory, counted for each NIC"},
-        {"mapped_bytes", gauge,
-         "Registered GPU memory, counted once for all NICs"},
-        {"hooks_complete", gauge,
-         "1: every release of GPU memory is seen; 0: each use asks the driver"},
-        {"export_time", histogram, "Time that exports of dma-bufs took"},
-        {"registration_time", histogram,
-         "Time that registrations of dma-bufs took"},
-        {"fallback_operations", counter,
-         "Requests to register GPU memory that went another way", by_way,
-         by_cause},
-        {"fallback_bytes", counter, "Length of these requests in bytes", by_way,
-         by_cause},
-    }));
-}();
+// The first metrics are also those of each pair of a NIC and a GPU;
+// Prometheus' names of these begin with "pair_".
+constexpr size_t pair_metrics = 10;
 
-// The metrics of a NIC and a GPU; Prometheus' names begin with "pair_".
-inline constexpr auto pair_infos = [] {
-    using enum metric_kind;
-    return metrics(std::to_array<metric_info>({
-        {"registrations", counter,
-         "Registrations of the GPU's memory by the NIC that succeeded"},
-        {"deregistrations", counter, "Those of them that ended"},
-        {"invalidations", counter,
-         "Those of them that ended as their memory was released"},
-        {"evictions", counter,
-         "Those of them that ended to make room for others"},
-        {"failures", counter, "Registrations that failed"},
-        {"regions", gauge, "Registrations that there are"},
-        {"registered_bytes", gauge, "Length of these registrations"},
-        {"path_bytes", counter,
-         "Bytes that were to be registered, by the path that they went",
-         by_path},
-        {"fallback_operations", counter,
-         "Requests to register them that went another way", by_cause,
-         metric_label(), "fallback_causes"},
-    }));
-}();
-
-// A metric by its name, which the compiler looks up in a copy of the table: to
-// gcc's UBSan the address of an inline variable may be null.
-template <const auto &infos>
-struct metric_name {
-    size_t at;
-
-    consteval metric_name(const char *name)
-    {
-        const auto table = infos;
-        const auto found =
-            std::ranges::find_if(table, [name](const metric_info &each) {
-                return std::string_view(each.name) == name;
-            });
-        at = found->at; // an unknown name does not compile
+// Every metric, as listed in docs/info.md. A new one needs a row here, and a
+// call of process_counters.add().
+inline constexpr auto metrics = [] {
+    auto all  = std::to_array<metric_info>({
+         {"registrations", "counter",
+          "Registrations of dma-bufs that succeeded, one per NIC"},
+         {"deregistrations", "counter", "Registrations that ended"},
+         {"invalidations", "counter",
+          "Registrations that left the cache as their memory was released"},
+         {"evictions", "counter", "Registrations that made room for others"},
+         {"failures", "counter", "Registrations that failed, one per NIC"},
+         {"regions", "gauge", "Registrations that are kept"},
+         {"registered_bytes", "gauge",
+          "Registered GPU memory, counted for each NIC"},
+         {"path_bytes", "counter",
+          "Bytes that were registered, by the GPU's mapping", by_path},
+         {"fallback_operations", "counter",
+          "Requests to register GPU memory that went another way", by_way,
+          by_cause},
+         {"fallback_bytes", "counter", "Length of these requests in bytes",
+          by_way, by_cause},
+         {"hits", "counter", "Lookups that found a registration"},
+         {"misses", "counter", "Lookups of GPU memory that had to register"},
+         {"exports", "counter", "dma-bufs that the GPU's driver exported"},
+         {"identity_checks", "counter",
+          "Times that the driver was asked whether memory is still the same"},
+         {"identity_misses", "counter",
+          "Checks that found other memory, whose release was not seen"},
+         {"atomics", "counter", "Atomic operations on GPU memory done for UCP"},
+         {"prefetches", "counter",
+          "Registrations of new GPU memory before its first use"},
+         {"prefetches_unused", "counter",
+          "Those of memory that was released before any use"},
+         {"proofs", "counter", "Proofs of a path between a NIC and a GPU"},
+         {"refuted", "counter", "Paths that did not carry what was sent"},
+         {"mapped_bytes", "gauge",
+          "Registered GPU memory, counted once for all NICs"},
+         {"hooks_complete", "gauge",
+          "1: every release of GPU memory is seen; 0: each use asks the driver"},
+         {"export_time", "counter", "Exports of dma-bufs, by their time",
+          by_time},
+         {"registration_time", "counter",
+          "Registrations of dma-bufs, by their time", by_time},
+    });
+    size_t at = 0;
+    for (metric_info &each : all) {
+        each.at = at;
+        at += each.size();
     }
-};
-using process_metric = metric_name<process_infos>;
-using pair_metric    = metric_name<pair_infos>;
+    return all;
+}();
 
-template <const auto &infos>
-consteval size_t count_numbers()
+// The number of numbers of the first metrics. Uses a copy of the table: to
+// gcc's UBSan the address of an inline variable may be null.
+consteval size_t count_numbers(size_t of = metrics.size())
 {
-    const auto table = infos; // see metric_name
-    return table.back().at + table.back().size();
+    const auto table = metrics;
+    return table[of - 1].at + table[of - 1].size();
 }
 
 // Numbers that any thread may count, without a lock and without memory.
-template <const auto &infos>
+template <size_t count>
 struct number_table {
-    using metric = metric_name<infos>;
+    // A metric by its name, which the compiler looks up.
+    struct metric {
+        size_t at;
 
-    uint64_t numbers[count_numbers<infos>()];
+        consteval metric(const char *name)
+        {
+            const auto table = metrics; // see count_numbers()
+            const auto found = std::ranges::find(table, std::string_view(name),
+                                                 &metric_info::name);
+            at               = found->at; // an unknown name does not compile
+            if (at >= count) {
+                throw "a metric of processes only";
+            }
+        }
+    };
+
+    uint64_t numbers[count];
 
     // `label`: index among the metric's numbers.
     void add(metric which, uint64_t more = 1, size_t label = 0) noexcept
@@ -210,16 +177,15 @@ struct number_table {
             __atomic_store_n(&each, 0, __ATOMIC_RELAXED);
         }
     }
-    // Counts a time in its bucket: up to 2^10 ns, up to 2^11 ns and so on.
     void add_time(metric which, uint64_t nanoseconds) noexcept
     {
-        const auto log = static_cast<int>(
-            std::bit_width(std::max<uint64_t>(nanoseconds, 1) - 1));
-        const int bucket = std::clamp<int>(log - metric_info::first_log, 0,
-                                           metric_info::buckets - 1);
-
-        add(which, 1, static_cast<size_t>(bucket));
-        add(which, nanoseconds, metric_info::buckets);
+        size_t label = 0;
+        for (uint64_t most = 10'000;
+             (nanoseconds > most) && (label + 1 < by_time.count());
+             most *= 10) {
+            ++label;
+        }
+        add(which, 1, label);
     }
 };
 
@@ -253,14 +219,14 @@ struct shared_text {
     }
 };
 
-struct pair_row : number_table<pair_infos> {
+struct pair_row : number_table<count_numbers(pair_metrics)> {
     uint64_t key;        // a hash of NIC and GPU; 0: the row is free
     shared_text<64> nic; // IBV_SYSFS_NAME_MAX
     int gpu;             // the driver's ordinal; -1: not known
 
-    void add_region(size_t step, uint64_t length) noexcept
+    void add_region(size_t path, uint64_t length) noexcept
     {
-        add("path_bytes", length, step);
+        add("path_bytes", length, path);
         add("registrations");
         add("regions");
         add("registered_bytes", length);
@@ -282,18 +248,13 @@ constexpr size_t max_page_size = 64 << 10;
 
 // The counters of a process: whole pages without pointers, which other
 // processes can map (live_page.h).
-struct alignas(max_page_size) counters : number_table<process_infos> {
+struct alignas(max_page_size) counters : number_table<count_numbers()> {
     static constexpr uint64_t right_layout = [] {
-        uint64_t hash   = hash_of(0xcbf29ce484222325, "ucx-ib-dmabuf");
-        const auto each = [&](const auto &infos) {
-            for (const metric_info &info : infos) {
-                hash = hash_of(hash + info.size(), info.name);
-            }
-        };
-        const auto process = process_infos; // see metric_name
-        const auto pair    = pair_infos;
-        each(process);
-        each(pair);
+        uint64_t hash    = hash_of(pair_metrics, "ucx-ib-dmabuf");
+        const auto table = metrics; // see count_numbers()
+        for (const metric_info &info : table) {
+            hash = hash_of(hash + info.size(), info.name);
+        }
         return hash;
     }();
     // For eight GPUs with sixteen NICs; further pairs share the last row.
@@ -330,6 +291,9 @@ struct alignas(max_page_size) counters : number_table<process_infos> {
         }
     }
 };
+
+using process_metric = counters::metric;
+using pair_metric    = pair_row::metric;
 
 inline constinit counters process_counters{};
 

@@ -11,13 +11,13 @@
 #include <fstream>
 #include <linux/futex.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -53,7 +53,7 @@ long futex(uint32_t *word, int what, uint32_t value)
     return syscall(SYS_futex, word, what, value, nullptr, nullptr, 0);
 }
 
-void *give_room(void *make_room)
+void give_room(void (*make_room)() noexcept)
 {
     counters &own = process_counters;
 
@@ -61,35 +61,15 @@ void *give_room(void *make_room)
         const uint32_t wanted =
             __atomic_load_n(&own.wants_room, __ATOMIC_ACQUIRE);
         if (wanted != __atomic_load_n(&own.gave_room, __ATOMIC_RELAXED)) {
-            reinterpret_cast<void (*)() noexcept>(make_room)();
+            make_room();
             __atomic_store_n(&own.gave_room, wanted, __ATOMIC_RELEASE);
             usleep(10'000); // so that steady requests do not cost a core
         }
         if ((futex(&own.wants_room, FUTEX_WAIT, wanted) != 0) &&
             (errno != EAGAIN) && (errno != EINTR)) {
-            return nullptr; // rather than spin
+            return; // rather than spin
         }
     }
-}
-
-// Starts a detached thread that handles no signal.
-int start_giving_room(void (*make_room)() noexcept)
-{
-    pthread_attr_t how;
-    sigset_t all, before;
-    pthread_t id;
-
-    if (const int error = pthread_attr_init(&how); error != 0) {
-        return error;
-    }
-    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&id, &how, give_room,
-                                     reinterpret_cast<void *>(make_room));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_attr_destroy(&how);
-    return error;
 }
 
 // The size is sealed: a reader beyond the end would die. So would a writer for
@@ -165,11 +145,11 @@ mapping map_live(pid_t pid)
     int error = all ? ENODATA : errno;
     mapping found(nullptr, nullptr);
 
-    while (const dirent *each = all ? readdir(all.get()) : nullptr) {
+    while (const dirent *each =
+               (all && !found) ? readdir(all.get()) : nullptr) {
         const std::string path = folder + "/" + each->d_name;
         std::array<char, PATH_MAX> link{};
-        if (!found &&
-            (readlink(path.c_str(), link.data(), link.size() - 1) > 0) &&
+        if ((readlink(path.c_str(), link.data(), link.size() - 1) > 0) &&
             std::string_view(link.data()).starts_with(wanted)) {
             const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
             if (fd >= 0) {
@@ -210,8 +190,20 @@ bool show_live() noexcept
 
 bool give_room_to_others(void (*make_room)() noexcept) noexcept
 {
-    errno = is_shown ? start_giving_room(make_room) : 0;
-    return errno == 0;
+    sigset_t all, before;
+    bool started = true;
+
+    sigfillset(&all); // the thread handles no signal
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+        if (is_shown) {
+            std::thread(give_room, make_room).detach();
+        }
+    } catch (const std::exception &) {
+        started = false;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return started;
 }
 
 bool forget_live() noexcept

@@ -18,8 +18,8 @@ constexpr char live_page_name[] = "ucx-ib-dmabuf-metrics";
 bool show_live() noexcept;
 
 // Starts a thread that calls `make_room` when another process lacks registered
-// room, if the counters are shown. Returns false on failure (errno). Called
-// once, in a forked child once more.
+// room, if the counters are shown. Returns false on failure. Called once, in a
+// forked child once more.
 bool give_room_to_others(void (*make_room)() noexcept) noexcept;
 
 // For a forked child, which shares no counters with its parent. Keeps their

@@ -6,43 +6,26 @@ namespace {
 
 using number = unsigned long long;
 
-class writer : public text_writer {
-public:
-    using text_writer::text_writer;
-
-    // In quotes, as UTF-8: only printable ASCII is copied.
-    void add_quoted(const char *before, std::string_view value) noexcept
-    {
-        add("%s\"", before);
-        for (const char each : value) {
-            const bool is_escaped = (each == '\\') || (each == '"');
-            add("%s%c", is_escaped ? "\\" : "",
-                ((each < ' ') || (each > '~')) ? '?' : each);
-        }
-        add("\"");
-    }
-};
-
-// The value of a metric with at most one label.
-void add_value(writer *to, const metric_info &of, const auto &from)
+// "name": value, ...
+void add_json(text_writer *to, size_t count, const auto &row)
 {
-    const auto get = [&](size_t i) { return number{from.get_at(of.at + i)}; };
-    const char *comma = "";
+    for (const metric_info &of : std::span(metrics).first(count)) {
+        const auto get = [&](size_t i) {
+            return number{row.get_at(of.at + i)};
+        };
+        const char *comma = "";
 
-    if (of.kind == metric_kind::histogram) {
-        to->add("{\"sum_ns\": %llu, \"buckets\": [", get(of.buckets));
-        for (size_t i = 0; i < of.buckets; ++i, comma = ", ") {
-            to->add("%s%llu", comma, get(i));
+        to->add(", \"%s\": ", of.name.data());
+        if (of.size() == 1) {
+            to->add("%llu", get(0));
+            continue;
         }
-        to->add("]}");
-    } else if (!of.label.is_given()) {
-        to->add("%llu", get(0));
-    } else {
         to->add("{");
         for (size_t i = 0; i < of.size(); ++i) {
             if (get(i) != 0) {
-                to->add("%s\"%s\": %llu", comma, of.label.values[i].data(),
-                        get(i));
+                const auto [label, inner] = of.labels(i);
+                to->add("%s\"%s%s%s\": %llu", comma, label,
+                        *inner == '\0' ? "" : ": ", inner, get(i));
                 comma = ", ";
             }
         }
@@ -50,118 +33,50 @@ void add_value(writer *to, const metric_info &of, const auto &from)
     }
 }
 
-// "name": value, ...
-void add_metrics(writer *to, const auto &infos, const auto &from)
-{
-    for (const metric_info &each : infos) {
-        if (!each.inner.is_given()) {
-            to->add(", \"%s\": ", each.json_name);
-            add_value(to, each, from);
-        }
-    }
-}
-
-// The metrics with two labels: an object for each way and cause in use.
-void add_fallbacks(writer *to, const counters &all)
-{
-    const char *comma = "";
-
-    to->add(", \"fallbacks\": [");
-    for (size_t i = 0; i < by_way.count() * by_cause.count(); ++i) {
-        if (const number count{all.get("fallback_operations", i)}; count != 0) {
-            to->add("%s{\"way\": \"%s\", \"cause\": \"%s\", "
-                    "\"operations\": %llu, \"bytes\": %llu}",
-                    comma, by_way.values[i / by_cause.count()].data(),
-                    by_cause.values[i % by_cause.count()].data(), count,
-                    number{all.get("fallback_bytes", i)});
-            comma = ", ";
-        }
-    }
-    to->add("]");
-}
-
-class exposition : public writer {
+class exposition : public text_writer {
 public:
     exposition(std::span<char> out, int pid, std::string_view program)
-        : writer(out), pid_(pid), program_(program.substr(0, 63))
+        : text_writer(out), pid_(pid), program_(program.substr(0, 63))
     {
     }
 
     // `each_row` calls its argument with each row of numbers.
-    void add_metrics(const char *prefix, const auto &infos,
-                     const auto &each_row)
+    void add_metrics(const char *prefix, size_t count, const auto &each_row)
     {
-        for (const metric_info &of : infos) {
-            const bool is_time = of.kind == metric_kind::histogram;
-            const bool counts  = of.kind == metric_kind::counter;
-
+        for (const metric_info &of : std::span(metrics).first(count)) {
             snprintf(name_, sizeof(name_), "ucx_ib_dmabuf_%s%s%s", prefix,
-                     of.name,
-                     is_time  ? "_seconds"
-                     : counts ? "_total"
-                              : "");
+                     of.name.data(), of.kind == "counter" ? "_total" : "");
             add("# HELP %s %s.\n# TYPE %s %s\n", name_, of.help, name_,
-                is_time  ? "histogram"
-                : counts ? "counter"
-                         : "gauge");
-            each_row([&](const auto &row) {
-                is_time ? add_times(of, row) : add_numbers(of, row);
-            });
+                of.kind.data());
+            each_row([&](const auto &row) { add_samples(of, row); });
         }
     }
 
 private:
-    static constexpr uint64_t billion = 1'000'000'000;
-
-    void begin_sample(const auto &, const char *part = "")
+    void begin_sample(const counters &)
     {
-        add("%s%s{pid=\"%d\"", name_, part, pid_);
+        add("%s{pid=\"%d\"", name_, pid_);
         add_quoted(",program=", program_);
     }
     void begin_sample(const pair_row &row)
     {
-        begin_sample(row, "");
+        begin_sample(process_counters);
         add_quoted(",nic=", row.nic);
         add(",gpu=\"%d\"", row.gpu);
     }
-    void add_label(const metric_label &of, size_t value)
+    void add_samples(const metric_info &of, const auto &row)
     {
-        if (of.is_given()) {
-            add(",%s=\"%s\"", of.name, of.values[value].data());
-        }
-    }
-    void add_numbers(const metric_info &of, const auto &from)
-    {
-        const size_t inner = of.inner.count();
-
         for (size_t i = 0; i < of.size(); ++i) {
-            begin_sample(from);
-            add_label(of.label, i / inner);
-            add_label(of.inner, i % inner);
-            add("} %llu\n", number{from.get_at(of.at + i)});
-        }
-    }
-    // In seconds, by Prometheus' convention. The bounds are exact.
-    void add_times(const metric_info &of, const auto &from)
-    {
-        const uint64_t sum = from.get_at(of.at + of.buckets);
-        uint64_t so_far    = 0;
-
-        for (size_t i = 0; i < of.buckets; ++i) {
-            const uint64_t bound = uint64_t{1} << (of.first_log + i);
-            so_far += from.get_at(of.at + i);
-            begin_sample(from, "_bucket");
-            if (i + 1 < of.buckets) {
-                add(",le=\"%llu.%09llu\"} %llu\n", number{bound / billion},
-                    number{bound % billion}, number{so_far});
-            } else {
-                add(",le=\"+Inf\"} %llu\n", number{so_far});
+            const auto [label, inner] = of.labels(i);
+            begin_sample(row);
+            if (*label != '\0') {
+                add(",%s=\"%s\"", of.label.name, label);
             }
+            if (*inner != '\0') {
+                add(",%s=\"%s\"", of.inner.name, inner);
+            }
+            add("} %llu\n", number{row.get_at(of.at + i)});
         }
-        begin_sample(from, "_sum");
-        add("} %llu.%09llu\n", number{sum / billion}, number{sum % billion});
-        begin_sample(from, "_count");
-        add("} %llu\n", number{so_far});
     }
 
     const int pid_;
@@ -176,11 +91,10 @@ std::string_view render_json(const counters &all, int pid,
 {
     const char *comma          = "";
     const std::string_view gap = all.hooks_missing;
-    writer to(out);
+    text_writer to(out);
 
     to.add("{\"pid\": %d", pid);
-    add_metrics(&to, process_infos, all);
-    add_fallbacks(&to, all);
+    add_json(&to, metrics.size(), all);
     if (!gap.empty()) {
         to.add_quoted(", \"hooks_missing\": ", gap);
     }
@@ -189,7 +103,7 @@ std::string_view render_json(const counters &all, int pid,
         to.add("%s{", comma);
         to.add_quoted("\"nic\": ", row.nic);
         to.add(", \"gpu\": %d", row.gpu);
-        add_metrics(&to, pair_infos, row);
+        add_json(&to, pair_metrics, row);
         to.add("}");
         comma = ", ";
     });
@@ -206,10 +120,10 @@ std::string_view render_prometheus(const counters &all, int pid,
     bool any           = false;
     exposition to(out, pid, program);
 
-    to.add_metrics("", process_infos, process);
+    to.add_metrics("", metrics.size(), process);
     pairs([&](const pair_row &) { any = true; });
     if (any) {
-        to.add_metrics("pair_", pair_infos, pairs);
+        to.add_metrics("pair_", pair_metrics, pairs);
     }
     return to.result();
 }

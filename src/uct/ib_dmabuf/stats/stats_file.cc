@@ -137,7 +137,7 @@ int check_writable(const char *path) noexcept
 int write_metrics(const char *path) noexcept
 {
     // Static, as an ending process may have a small stack.
-    static std::array<char, prometheus_max> memory;
+    static std::array<char, text_max> memory;
 
     return is_prometheus(path)
                ? put_in_place_of(

@@ -32,6 +32,17 @@ public:
         }
         length_ += static_cast<size_t>(wanted);
     }
+    // In quotes, as UTF-8: only printable ASCII is copied.
+    void add_quoted(const char *before, std::string_view value) noexcept
+    {
+        add("%s\"", before);
+        for (const char each : value) {
+            const bool is_escaped = (each == '\\') || (each == '"');
+            add("%s%c", is_escaped ? "\\" : "",
+                ((each < ' ') || (each > '~')) ? '?' : each);
+        }
+        add("\"");
+    }
     // The text, which a null byte follows; empty if there was too little room.
     std::string_view result() const
     {
@@ -45,20 +56,19 @@ private:
     bool whole_    = true;
 };
 
-// These render counters in the caller's memory. The sizes suffice, whatever the
-// names.
+// These render counters in the caller's memory.
 
 // A line of printable ASCII: an object with "pid" and each metric by its name.
-// It has only label values with a number other than 0, "hooks_missing" only if
-// a hook is missing, and in "pairs" only those that have counted.
-constexpr size_t json_max = 128 << 10;
+// A metric with labels is an object of its numbers other than 0, by "ucp:
+// no_room". "hooks_missing" is there if a hook is missing; "pairs" has those
+// that have counted.
+constexpr size_t text_max = 2 << 20; // suffices, whatever the names
 std::string_view render_json(const counters &all, int pid,
                              std::span<char> out) noexcept;
 
 // Prometheus' text format, version 0.0.4. Each sample has the labels "pid" and
 // "program" (its first 63 bytes), so that the files of several processes can
 // lie in one folder of a node exporter.
-constexpr size_t prometheus_max = 1 << 20;
 std::string_view render_prometheus(const counters &all, int pid,
                                    std::string_view program,
                                    std::span<char> out) noexcept;
