@@ -8,7 +8,8 @@ AC_DEFUN([IBD_HARDENING],
    AS_IF([test "x$enable_hardening" = xyes && test "x$enable_sanitizer" = xno],
      [AC_LANG_PUSH([C++])
       save_CXXFLAGS="$CXXFLAGS"
-      for flag in -fstack-protector-strong -fstack-clash-protection -fcf-protection; do
+      for flag in -fstack-protector-strong -fstack-clash-protection -fcf-protection \
+                  -mbranch-protection=standard; do
         CXXFLAGS="$save_CXXFLAGS -Werror $flag"
         AC_COMPILE_IFELSE([AC_LANG_PROGRAM()],
           [HARDENING_CFLAGS="$HARDENING_CFLAGS $flag"])

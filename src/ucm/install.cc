@@ -4,7 +4,6 @@
 #include "cuda_api.h"
 #include "cuda_events.h"
 #include "hook_table.h"
-#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstddef>
@@ -17,6 +16,7 @@
 #include <tuple>
 #include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/ucx/library.h>
+#include <utility>
 #include <vector>
 
 // Finds each hooked function at all of its addresses, and patches it.
@@ -170,9 +170,6 @@ constexpr char overwritten[] = "something else replaced the hook";
 // Returns nullptr, or why the function cannot be hooked.
 const char *hook_address(const hooked_function &function, void *address)
 {
-    if (!function.allocates && is_in_our_ucm(patched_target(address))) {
-        return nullptr; // UCX's hook suffices
-    }
     hook_kind &kind = function.kind();
     if (kind.used == std::size(kind.slots)) {
         return "it has too many variants";
@@ -193,6 +190,7 @@ public:
 private:
     void hook_driver(driver_library &library);
     void hook(const hooked_function &function, void *address);
+    void watch(const hooked_function &function, const void *address);
     const char *all_unhooked();
 
     start_lock lock_;
@@ -202,15 +200,17 @@ private:
     std::list<std::string> texts_; // reasons that are or may be reported
 };
 
+void installer::watch(const hooked_function &function, const void *address)
+{
+    texts_.push_back(std::string(function.symbol) + ": " + overwritten);
+    watch_patch(address, texts_.back().c_str());
+}
+
 void installer::hook(const hooked_function &function, void *address)
 {
-    if ((address == nullptr) || !hooked_.insert(address).second) {
-        return;
-    }
     const char *error = hook_address(function, address);
     if (error == nullptr) {
-        texts_.push_back(std::string(function.symbol) + ": " + overwritten);
-        watch_patch(address, texts_.back().c_str());
+        watch(function, address);
     } else if (!function.optional) {
         unhooked_[error].emplace(function.symbol);
     }
@@ -218,31 +218,32 @@ void installer::hook(const hooked_function &function, void *address)
 
 void installer::hook_driver(driver_library &library)
 {
-    struct entry {
-        const hooked_function *function;
-        std::array<void *, 3> addresses;
-        void *newest;
-    };
-    std::vector<entry> entries;
-    std::vector<void *> all;
+    std::vector<std::pair<const hooked_function *, void *>> ours;
+    std::vector<void *> addresses;
 
     for (const hooked_function &function : hooked_functions()) {
-        entry &made    = entries.emplace_back(entry{&function, {}, nullptr});
-        made.addresses = library.find(function, &made.newest);
-        std::ranges::copy_if(made.addresses, std::back_inserter(all),
-                             [](void *address) { return address != nullptr; });
-    }
-    const writable_functions meanwhile(all);
-    for (const auto &[function, addresses, newest] : entries) {
-        for (void *address : addresses) {
-            hook(*function, address);
+        void *newest;
+        for (void *address : library.find(function, &newest)) {
+            if ((address == nullptr) || !hooked_.insert(address).second) {
+                continue;
+            }
+            if (!function.allocates && is_in_our_ucm(patched_target(address))) {
+                watch(function, address); // UCX's hook suffices
+            } else {
+                ours.emplace_back(&function, address);
+                addresses.push_back(address);
+            }
         }
         // Not hooked: its arguments may differ.
-        if ((newest != nullptr) && !function->optional &&
+        if ((newest != nullptr) && !function.optional &&
             !hooked_.contains(newest)) {
             unhooked_["the driver has a newer variant"].emplace(
-                function->symbol);
+                function.symbol);
         }
+    }
+    const writable_functions meanwhile(addresses);
+    for (const auto &[function, address] : ours) {
+        hook(*function, address);
     }
 }
 

@@ -10,14 +10,14 @@
 lab=$TOP_DIR/test/lab/kernel
 kernels=$CACHE_DIR/kernel image=linux minutes=4
 config=("$lab/config.fragment")
-architecture=(ARCH=um)
+architecture=(ARCH=um) compiler=gcc
 if [ "${1:-}" = --arm64 ]; then
     kernels=$CACHE_DIR/kernel-arm64 image=Image minutes=10
     config+=("$lab/arm64.fragment")
-    architecture=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+    architecture=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-) compiler=aarch64-linux-gnu-gcc
 fi
 # The number: raise it when this script comes to make another kernel.
-id=$(key "1 $(gcc -dumpfullversion)" "${config[@]}" "$lab"/patches/*.patch)
+id=$(key "1 $($compiler -dumpfullversion)" "${config[@]}" "$lab"/patches/*.patch)
 dir=$kernels/$id
 downloads=$CACHE_DIR/kernel/download
 log=$CACHE_DIR/log/kernel-$id.log

@@ -54,7 +54,7 @@ CUresult allocate_on_host(void **out, uint64_t size, Kind kind)
     if (!out || !size)
         return CUDA_ERROR_INVALID_VALUE;
     void *address =
-        mmap(nullptr, round_up(size, host_page), PROT_READ | PROT_WRITE,
+        mmap(nullptr, round_up(size, host_page()), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -101,7 +101,7 @@ CUresult free_memory(CUdeviceptr base, std::initializer_list<Kind> kinds,
     }
     if (found->kind != Kind::registered)
         munmap(reinterpret_cast<void *>(base),
-               round_up(found->size, host_page));
+               round_up(found->size, host_page()));
     memory().allocations.erase(base);
     return CUDA_SUCCESS;
 }

@@ -78,7 +78,7 @@ void end(CUcontext context)
         const bool gone              = allocation.context == context;
         if (gone && allocation.kind != Kind::registered)
             munmap(reinterpret_cast<void *>(allocation.base),
-                   round_up(allocation.size, host_page));
+                   round_up(allocation.size, host_page()));
         return gone;
     });
 }

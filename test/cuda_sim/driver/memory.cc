@@ -87,9 +87,9 @@ void Extent::populate(uint64_t at, uint64_t length)
     constexpr uint64_t many = 64 << 10; // bytes
     if (length < many || populated.exchange(true, std::memory_order_relaxed))
         return;
-    const uint64_t begin = at / host_page * host_page;
+    const uint64_t begin = at / host_page() * host_page();
     // A kernel before 5.14 refuses; faults then make the pages.
-    (void)madvise(data + begin, round_up(at + length, host_page) - begin,
+    (void)madvise(data + begin, round_up(at + length, host_page()) - begin,
                   MADV_POPULATE_WRITE);
 }
 

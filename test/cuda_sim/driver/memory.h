@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,13 @@ namespace ucx_ib_dmabuf::sim {
 inline constexpr uint64_t block_size = 2ull << 20;
 // The size of a pool's block is a multiple of this.
 inline constexpr uint64_t pool_chunk = 32ull << 20;
-inline constexpr uint64_t host_page  = 4096;
+
+// The host's pages have 4, 16 or 64 KiB.
+inline uint64_t host_page()
+{
+    static const auto size = uint64_t(sysconf(_SC_PAGESIZE));
+    return size;
+}
 
 inline constexpr uint64_t round_up(uint64_t value, uint64_t unit)
 {

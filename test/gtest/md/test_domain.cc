@@ -11,11 +11,12 @@
 #include <gtest/gtest.h>
 #include <set>
 #include <thread>
+#include <unistd.h>
 
 namespace {
 
 constexpr size_t mib        = 1 << 20;
-constexpr size_t page       = 4096;
+const size_t page           = size_t(sysconf(_SC_PAGESIZE));
 constexpr unsigned aloud    = ucx::access_rma;
 constexpr unsigned to_hide  = ucx::access_all | ucx::hide_errors;
 constexpr unsigned revoking = ucx::invalidate;
@@ -54,7 +55,7 @@ protected:
 
 // Host memory that CUDA may know in part, as in a hostile buffer.
 constexpr unsigned pages = 3;
-alignas(page) std::array<char, pages * page> host;
+alignas(65536) std::array<char, pages * 65536> host;
 
 // Tests each combination of pinned pages.
 TEST_F(test_domain, host_memory_that_is_pinned_in_part_is_passed_on)

@@ -6,6 +6,7 @@
 #include "fake_domain.h"
 #include <atomic>
 #include <cerrno>
+#include <common/breakpoint.h>
 #include <common/gpu.h>
 #include <csignal>
 #include <cstdlib>
@@ -158,6 +159,40 @@ TEST_F(test_stats, what_was_chosen_for_a_pair_is_told_once)
     EXPECT_EQ(1, said(line)) << content("out");
     run("");
     EXPECT_EQ(0, said("INFO")) << content("out");
+}
+
+// The child finds a function of the driver that cannot be moved.
+TEST_F(test_stats, a_function_without_a_hook_is_told_once_and_checked_for)
+{
+    const std::string why =
+        "cuMemPoolTrimTo: a breakpoint is set in its first instructions";
+    const auto questions = [] {
+        auto *const calls =
+            gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
+        return calls("cuPointerGetAttribute") + calls("cuPointerGetAttributes");
+    };
+    const auto uses = [&](bool checked) {
+        auto md = first_fake_domain();
+        const gpu::buffer memory(1 << 20);
+        uint64_t before = 0;
+        for (int i = 0; i < 3; ++i) {
+            before = questions();
+            EXPECT_EQ(UCS_OK, md->dereg(md->reg(memory.address(), 4096)));
+        }
+        EXPECT_EQ(checked, questions() != before);
+    };
+    {
+        const ucx_ib_dmabuf::test::breakpoint stopped(
+            gpu::entry<void>("cuMemPoolTrimTo"));
+        run(folder_ + "/a", [&] { uses(true); });
+    }
+    EXPECT_EQ(1, said("WARN")) << content("out");
+    EXPECT_EQ(1, said("memory can be seen \\(" + why + "\\)"));
+    expect_in("a", "\"hooks_complete\": 0");
+    expect_in("a", "\"hooks_missing\": \"" + why + "\"");
+    run(folder_ + "/b", [&] { uses(false); });
+    EXPECT_EQ(0, said("WARN")) << content("out");
+    expect_in("b", "\"hooks_complete\": 1");
 }
 
 // Processes share the GPU and the NIC, so they make room for each other.

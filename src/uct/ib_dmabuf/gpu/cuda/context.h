@@ -63,7 +63,7 @@ private:
         if (any && has_current) {
             return CUDA_SUCCESS;
         }
-        if (any && ((gpu = first_active()) < 0)) {
+        if (any && ((gpu = cuda_.next_in_use(0)) < 0)) {
             is_unknown_ = true;
             return CUDA_ERROR_INVALID_VALUE;
         }
@@ -82,22 +82,6 @@ private:
             pushed_ = (result == CUDA_SUCCESS);
         }
         return result;
-    }
-
-    // Returns the first GPU whose primary context is active; -1 if none is.
-    int first_active() const
-    {
-        unsigned flags = 0;
-        int active     = 0;
-
-        for (int gpu = 0;
-             cuda_.primary_ctx_get_state(gpu, &flags, &active) == CUDA_SUCCESS;
-             ++gpu) {
-            if (active != 0) {
-                return gpu;
-            }
-        }
-        return -1;
     }
 
     const driver &cuda_;

@@ -188,24 +188,17 @@ size_t cuda_vendor::max_registered(int device)
     return static_cast<size_t>(memory.total / 10 * 9);
 }
 
-// Asks no more of each GPU than needed, as a machine has up to 16.
 std::vector<int> cuda_vendor::gpus_in_use()
 {
     const relaxed_capture relaxed(cuda_);
     std::vector<int> found;
     CUdevice current = -1;
-    unsigned flags   = 0;
-    int active       = 0;
 
     if (cuda_.ctx_get_device(&current) != CUDA_SUCCESS) {
         current = -1;
     }
-    for (int gpu = 0;
-         cuda_.primary_ctx_get_state(gpu, &flags, &active) == CUDA_SUCCESS;
-         ++gpu) {
-        if ((active != 0) || (gpu == current)) {
-            found.push_back(gpu);
-        }
+    for (int gpu = -1; (gpu = cuda_.next_in_use(gpu + 1, current)) >= 0;) {
+        found.push_back(gpu);
     }
     return found;
 }
@@ -213,14 +206,10 @@ std::vector<int> cuda_vendor::gpus_in_use()
 bool cuda_vendor::is_in_use(CUdevice device) const
 {
     CUdevice current = 0;
-    unsigned flags   = 0;
-    int active       = 0;
 
     return ((cuda_.ctx_get_device(&current) == CUDA_SUCCESS) &&
             (current == device)) ||
-           ((cuda_.primary_ctx_get_state(device, &flags, &active) ==
-             CUDA_SUCCESS) &&
-            (active != 0));
+           cuda_.is_active(device);
 }
 
 std::unique_ptr<gpu_vendor::probe_buffer>

@@ -111,6 +111,28 @@ bool driver::is_initialized() const
     return device_get_count(&count) != CUDA_ERROR_NOT_INITIALIZED;
 }
 
+bool driver::is_active(CUdevice device) const
+{
+    unsigned flags = 0;
+    int active     = 0;
+
+    return (primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS) &&
+           (active != 0);
+}
+
+// Asks no more of each GPU than needed, as a machine has up to 16.
+int driver::next_in_use(int gpu, CUdevice current) const
+{
+    CUdevice device = 0;
+
+    for (; device_get(&device, gpu) == CUDA_SUCCESS; ++gpu) {
+        if ((device == current) || is_active(device)) {
+            return gpu;
+        }
+    }
+    return -1;
+}
+
 int driver::attribute(CUdevice device, CUdevice_attribute which) const
 {
     int value = 0;

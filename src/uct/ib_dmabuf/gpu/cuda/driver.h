@@ -20,6 +20,11 @@ struct driver : driver_table {
     // Whether the program has called cuInit() in this process.
     bool is_initialized() const;
 
+    // Whether the GPU's primary context is active.
+    bool is_active(CUdevice device) const;
+    // Returns the first GPU from this one on that is in use: it has an active
+    // primary context, or is this device; -1 if there is none.
+    int next_in_use(int gpu, CUdevice current = -1) const;
     // Returns 0 if the driver does not report it.
     int attribute(CUdevice device, CUdevice_attribute which) const;
     // Whether the GPU has a coherent link to the host: NICs do not need BAR1
