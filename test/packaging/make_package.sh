@@ -23,7 +23,8 @@ build_rpm() {
     [ -z "$arch" ] || cross=(--target aarch64 --define "_build $(gcc -dumpmachine)"
         --define '_host aarch64-linux-gnu' --define '__strip aarch64-linux-gnu-strip')
     env "${flags[@]}" HOME="$scratch" rpmbuild -ta --nodeps "${cross[@]}" \
-        --define "_topdir $scratch/rpm" --define 'debug_package %{nil}' "$name.tar.xz"
+        --define "_topdir $scratch/rpm" --define 'debug_package %{nil}' \
+        --define 'glibc 2.28' "$name.tar.xz"
     mv rpm/RPMS/*/*.rpm rpm/SRPMS/*.rpm made
 }
 
@@ -51,8 +52,9 @@ flock 9
 
 make -s -C "$top_builddir" distdir distdir="$scratch/$name" 9>&- >&2
 cd "$scratch"
-key=$(cd "$name" &&
-    find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-16)
+# Any other package of Debian's may be another compiler, or what the plug-in contains.
+key=$(cd "$name" && { dpkg-query --show && find . -type f -print0 | sort -z | xargs -0 sha256sum; } |
+    sha256sum | cut -c 1-16)
 if [ ! -d "$all/$key" ]; then
     find "$all" -mindepth 1 -maxdepth 1 -type d -exec rm -rf {} +
     mkdir made
