@@ -29,11 +29,12 @@ build_rpm() {
 }
 
 build_all() {
-    local noopt='' flags=()
-    mkdir build
+    local noopt='' flags=(CFLAGS='-O2 -g' CXXFLAGS='-O2 -g')
+    # As the RPM is built, so that ccache has what that compiles.
+    cp -r "$name" build
     (cd build &&
-        "../$name/configure" --quiet --without-cuda --without-ucx --with-glibc=2.28 \
-            ${arch:+--host=aarch64-linux-gnu} &&
+        ./configure --quiet --disable-dependency-tracking --without-cuda --without-ucx \
+            --with-glibc=2.28 "${flags[@]}" ${arch:+--host=aarch64-linux-gnu} &&
         make -s "-j$(nproc)" tarball && make -s wheel && mv ./*.tar.xz ./*.whl ../made)
     build_rpm
     build_deb # the last: it builds within the sources
