@@ -7,6 +7,15 @@ on=()
 [ $# = 0 ] || need_arm64
 unset LD_PRELOAD LD_LIBRARY_PATH UCX_IB_DMABUF_MODULE
 
+# make_package KIND [arm64]: sets "built" to the folder of the packages.
+make_package() {
+    make_scratch
+    built=$("$top_srcdir/test/packaging/make_package.sh" "$@" 2>"$scratch/log")
+    check "a package is built: $1" test -d "$built"
+    note "$(tail -n 5 "$scratch/log")"
+    cd "$scratch" || exit 1
+}
+
 # newest_glibc: the newest version of glibc's symbols in what objdump or rpm prints.
 newest_glibc() { grep -oE 'GLIBC_[0-9.]+' | sort -V | tail -n 1; }
 
