@@ -31,7 +31,7 @@ build_rpm() {
 build_all() {
     local noopt='' flags=(CFLAGS='-O2 -g' CXXFLAGS='-O2 -g')
     # As the RPM is built, so that ccache has what that compiles.
-    cp -r "$name" build
+    cp -a "$name" build
     (cd build &&
         ./configure --quiet --disable-dependency-tracking --without-cuda --without-ucx \
             --with-glibc=2.28 "${flags[@]}" ${arch:+--host=aarch64-linux-gnu} &&
