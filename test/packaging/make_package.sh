@@ -44,7 +44,7 @@ kind=$1 arch=${2:-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES LD_PRELOAD LD_LIBRARY_PATH
-export CCACHE_BASEDIR=$scratch
+export CCACHE_BASEDIR=$scratch CCACHE_SLOPPINESS=locale # rpmbuild has another
 name=ucx-ib-dmabuf-$PACKAGE_VERSION
 all=$top_builddir/test/packaging/$kind/${arch:-native}
 mkdir -p "$all"
