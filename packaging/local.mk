@@ -18,8 +18,8 @@ stage = $(AM_V_GEN)rm -rf $(1) && $(MKDIR_P) $(1) && \
       { echo 'configure without --libdir and --bindir for $(3)' >&2; exit 1; }; } && \
     rm $(1).log && find $(1) -name '*.la' -exec rm {} + && \
     $(MKDIR_P) $(1)$(2)/docs/figures && \
-    cp $(addprefix $(top_srcdir)/,LICENSE README.md NEWS) $(1)$(2) && \
-    cp $(top_srcdir)/docs/*.md $(1)$(2)/docs && \
+    cp $(addprefix $(top_srcdir)/,LICENSE packaging/NOTICE README.md NEWS) $(1)$(2) && \
+    cp $(top_srcdir)/docs/*.md $(top_srcdir)/docs/hardware.txt $(1)$(2)/docs && \
     cp $(top_srcdir)/docs/figures/*.svg $(1)$(2)/docs/figures
 
 include packaging/tarball/local.mk

@@ -12,7 +12,7 @@ OLD_GLIBC_NEWER   = libib_dmabuf_glibc.la
 # libstdc++, the linker would not look for what that wants. glibc's data stays where it is: the
 # stub has none that could be copied.
 AM_CXXFLAGS += -fPIC
-OLD_GLIBC_PROGRAM_LDFLAGS = $(OLD_GLIBC_LDFLAGS) -Wl,--wrap=__libc_start_main
+OLD_GLIBC_PROGRAM = $(OLD_GLIBC_LDFLAGS) -Wl,--wrap=__libc_start_main
 
 $(OLD_GLIBC_STUB): $(top_srcdir)/src/glibc/make-stub $(top_builddir)/config.status
 	$(AM_V_GEN)rm -rf $(glibc_stub) && \

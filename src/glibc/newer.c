@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -88,4 +89,30 @@ HIDDEN int _dl_find_object(void *pc, struct dl_find_object *found)
 
     memset(found, 0, sizeof(*found));
     return (dl_iterate_phdr(look_at_object, &find) == 1) ? 0 : -1;
+}
+
+/* Headers of glibc 2.38 and later call these, which also read C23's 0b1. */
+#define OLD_STRTO(TYPE, NAME)                                                  \
+    TYPE old_##NAME(const char *text, char **end, int base) __asm__(#NAME);    \
+    HIDDEN TYPE __isoc23_##NAME(const char *text, char **end, int base)        \
+    {                                                                          \
+        return old_##NAME(text, end, base);                                    \
+    }
+
+OLD_STRTO(long, strtol)
+OLD_STRTO(long long, strtoll)
+OLD_STRTO(unsigned long, strtoul)
+OLD_STRTO(unsigned long long, strtoull)
+
+int old_vsscanf(const char *text, const char *format,
+                va_list args) __asm__("__isoc99_vsscanf");
+
+HIDDEN int __isoc23_sscanf(const char *text, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int found = old_vsscanf(text, format, args);
+    va_end(args);
+    return found;
 }

@@ -8,7 +8,7 @@ src_tools_ucx_dmabuf_info_SOURCES = $(src_tools_sources)
 src_tools_ucx_dmabuf_info_CPPFLAGS = $(AM_CPPFLAGS) -DINFO_VERSION='"$(PACKAGE_VERSION)"'
 src_tools_ucx_dmabuf_info_CXXFLAGS = $(AM_CXXFLAGS) $(HARDENING_CFLAGS)
 src_tools_ucx_dmabuf_info_LDFLAGS = $(AM_LDFLAGS) $(HARDENING_LDFLAGS) -Wl,--gc-sections \
-    $(CXX_PROGRAM_RUNTIME) $(OLD_GLIBC_PROGRAM_LDFLAGS)
+    $(CXX_PROGRAM_RUNTIME) $(OLD_GLIBC_PROGRAM)
 src_tools_ucx_dmabuf_info_LDADD = libib_dmabuf_cuda_copy.la libib_dmabuf_cuda.la libib_dmabuf_path.la libib_dmabuf_rcache.la libib_dmabuf_stats.la \
     libib_dmabuf_report.la $(OLD_GLIBC_LIBS) -ldl
 EXTRA_src_tools_ucx_dmabuf_info_DEPENDENCIES = $(OLD_GLIBC_STUB)

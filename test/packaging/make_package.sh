@@ -23,16 +23,18 @@ build_rpm() {
     [ -z "$arch" ] || cross=(--target aarch64 --define "_build $(gcc -dumpmachine)"
         --define '_host aarch64-linux-gnu' --define '__strip aarch64-linux-gnu-strip')
     env "${flags[@]}" HOME="$scratch" rpmbuild -ta --nodeps "${cross[@]}" \
-        --define "_topdir $scratch/rpm" --define 'debug_package %{nil}' "$name.tar.xz"
+        --define "_topdir $scratch/rpm" --define 'debug_package %{nil}' \
+        --define 'glibc 2.28' "$name.tar.xz"
     mv rpm/RPMS/*/*.rpm rpm/SRPMS/*.rpm made
 }
 
 build_all() {
-    local noopt='' flags=()
-    mkdir build
+    local noopt='' flags=(CFLAGS='-O2 -g' CXXFLAGS='-O2 -g')
+    # As the RPM is built, so that ccache has what that compiles.
+    cp -a "$name" build
     (cd build &&
-        "../$name/configure" --quiet --without-cuda --without-ucx --with-glibc=2.28 \
-            ${arch:+--host=aarch64-linux-gnu} &&
+        ./configure --quiet --disable-dependency-tracking --without-cuda --without-ucx \
+            --with-glibc=2.28 "${flags[@]}" ${arch:+--host=aarch64-linux-gnu} &&
         make -s "-j$(nproc)" tarball && make -s wheel && mv ./*.tar.xz ./*.whl ../made)
     build_rpm
     build_deb # the last: it builds within the sources
@@ -42,7 +44,7 @@ kind=$1 arch=${2:-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES LD_PRELOAD LD_LIBRARY_PATH
-export CCACHE_BASEDIR=$scratch
+export CCACHE_BASEDIR=$scratch CCACHE_SLOPPINESS=locale # rpmbuild has another
 name=ucx-ib-dmabuf-$PACKAGE_VERSION
 all=$top_builddir/test/packaging/$kind/${arch:-native}
 mkdir -p "$all"
@@ -51,8 +53,9 @@ flock 9
 
 make -s -C "$top_builddir" distdir distdir="$scratch/$name" 9>&- >&2
 cd "$scratch"
-key=$(cd "$name" &&
-    find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-16)
+# Any other package of Debian's may be another compiler, or what the plug-in contains.
+key=$(cd "$name" && { dpkg-query --show && find . -type f -print0 | sort -z | xargs -0 sha256sum; } |
+    sha256sum | cut -c 1-16)
 if [ ! -d "$all/$key" ]; then
     find "$all" -mindepth 1 -maxdepth 1 -type d -exec rm -rf {} +
     mkdir made

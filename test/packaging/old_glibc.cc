@@ -5,6 +5,7 @@
  * place of glibc. Preload it: its constructor prints whether each function
  * works.
  */
+#include <cstdint>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,11 @@
 #include <unistd.h>
 
 #include <fcntl.h>
+
+extern "C" {
+unsigned long long __isoc23_strtoull(const char *text, char **end, int base);
+int __isoc23_sscanf(const char *text, const char *format, ...);
+}
 
 namespace {
 
@@ -60,6 +66,13 @@ __attribute__((constructor)) void look()
     expect("fstat", (fstat(fd, &by_fd) == 0) && is_null_device(by_fd));
     expect("lstat",
            (lstat("/proc/self/exe", &link) == 0) && S_ISLNK(link.st_mode));
+    unsigned long long number = 0;
+    int major                 = 0;
+    expect("strtoull",
+           __isoc23_strtoull("0xffffffffffffffff", nullptr, 16) == UINT64_MAX);
+    expect("sscanf",
+           (__isoc23_sscanf("7.2", "%d.%llu", &major, &number) == 2) &&
+               (major == 7) && (number == 2));
     close(fd);
     std::fflush(stdout);
 }

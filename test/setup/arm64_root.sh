@@ -15,14 +15,8 @@ dir=$CACHE_DIR/arm64-root/$(key "2 $suite $packages" /dev/null)
 log=$CACHE_DIR/log/arm64-root.log
 
 unpack() {
-    local sources=$dir/sources
-    mkdir "$sources"
-    [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
-    apt_for "$suite" deb "$sources"
-    say "a root of arm64 with $packages: unpacking it"
-    quietly "$log" mmdebstrap --variant=extract --arch=arm64 \
-        --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include="$packages" \
-        --format=directory "$suite" "$dir/root" "$sources/sources.list"
+    make_root "$suite" "$packages" --variant=extract --arch=arm64 \
+        --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr
     ln -s /usr/include/nlohmann "$dir/root/usr/include/" # the same for all
     # Nothing is configured there, so it lacks the alternatives, and what a system mounts at.
     mkdir -p "$dir/root/mnt"

@@ -11,20 +11,11 @@ packages=openmpi-bin,mpich,ibverbs-providers
 dir=$CACHE_DIR/clean-root/$(key "2 $packages" /dev/null)
 log=$CACHE_DIR/log/clean-root.log
 
-make_root() {
-    local sources=$dir/sources
-    mkdir "$sources"
-    [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
-    apt_for trixie deb "$sources"
-    say "a root with $packages: making it"
-    # Documentation has no part in it.
-    # What it mounts there ends with it, whatever ends it.
-    quietly "$log" unshare --mount mmdebstrap --variant=minbase --include="$packages" \
-        --dpkgopt='path-exclude=/usr/share/doc/*' \
-        --dpkgopt='path-exclude=/usr/share/man/*' \
-        --dpkgopt='path-exclude=/usr/share/locale/*' \
-        --format=directory trixie "$dir/root" "$sources/sources.list"
+# Documentation has no part in it.
+unpack() {
+    make_root trixie "$packages" --variant=minbase \
+        --dpkgopt='path-exclude=/usr/share/'{doc,man,locale}'/*'
 }
 
-make_once clean-root make_root
+make_once clean-root unpack
 echo "$dir/root"

