@@ -26,7 +26,9 @@ static inline int object_defines(const struct dl_phdr_info *object,
             dynamic = (const ElfW(Dyn) *)(base + object->dlpi_phdr[i].p_vaddr);
         }
     }
-    for (; (dynamic != NULL) && (dynamic->d_tag != DT_NULL); ++dynamic) {
+    for (; (dynamic != NULL) && (dynamic->d_tag != DT_NULL) &&
+           ((hash == 0) || (symbols == 0) || (strings == 0));
+         ++dynamic) {
         ElfW(Addr) *to = (dynamic->d_tag == DT_GNU_HASH) ? &hash
                          : (dynamic->d_tag == DT_SYMTAB) ? &symbols
                          : (dynamic->d_tag == DT_STRTAB) ? &strings

@@ -37,9 +37,8 @@ static struct {
     unsigned long long loaded, unloaded; /* libraries, at the last look */
     size_t seen, count;                  /* libraries, and those that are it */
     char path[PATH_MAX];
-    const char *symbols[4]; /* what it was asked for */
+    const char *symbols[5]; /* the four that this library uses, and NULL */
     void *found[4];
-    int read_by_ucp; /* see load_before_ucp_reads() */
 } only = {.busy = ATOMIC_FLAG_INIT};
 
 /* Looks at the libraries that were loaded since the last time. */
@@ -56,7 +55,6 @@ static inline int note_libucs(struct dl_phdr_info *info, size_t size, void *arg)
     if ((*index == 0) && (info->dlpi_subs != only.unloaded)) {
         memset(only.symbols, 0, sizeof(only.symbols));
         only.seen = only.count = 0;
-        only.read_by_ucp       = 0;
     }
     only.loaded   = info->dlpi_adds;
     only.unloaded = info->dlpi_subs;
@@ -73,30 +71,22 @@ static inline int note_libucs(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Returns 1 if there is only one, and then keeps other threads out. */
-static inline int begin_only(void)
+/*
+ * Returns a symbol of the only one, else NULL; also while another thread is
+ * here, for which it does not wait.
+ */
+static inline void *only_symbol(const char *symbol)
 {
+    void *found  = NULL;
     size_t index = 0;
 
     if (atomic_flag_test_and_set(&only.busy)) {
-        return 0;
+        return NULL;
     }
     dl_iterate_phdr(note_libucs, &index);
     if ((only.count == 1) && (strchr(only.path, '/') != NULL)) {
-        return 1;
-    }
-    atomic_flag_clear(&only.busy);
-    return 0;
-}
-
-/* Returns a symbol of the only one, else NULL. */
-static inline void *only_symbol(const char *symbol)
-{
-    void *found = NULL;
-    size_t i    = 0;
-
-    if (begin_only()) {
-        while ((i < 3) && (only.symbols[i] != NULL) &&
+        size_t i = 0;
+        while ((only.symbols[i] != NULL) &&
                (strcmp(only.symbols[i], symbol) != 0)) {
             ++i;
         }
@@ -104,9 +94,9 @@ static inline void *only_symbol(const char *symbol)
             only.found[i]   = loaded_symbol(only.path, symbol);
             only.symbols[i] = symbol;
         }
-        found = (strcmp(only.symbols[i], symbol) == 0) ? only.found[i] : NULL;
-        atomic_flag_clear(&only.busy);
+        found = only.found[i];
     }
+    atomic_flag_clear(&only.busy);
     return found;
 }
 

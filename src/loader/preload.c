@@ -24,16 +24,17 @@
 
 typedef void (*load_modules_func_t)(const char *framework, const char *modules,
                                     void *init_once, unsigned flags);
-typedef int (*fill_opts_func_t)(void *opts, void *fields, const char *prefix,
-                                const char *table_prefix, int ignore_errors);
+/* The last argument exists before UCX 1.15 only. */
+typedef int (*fill_opts_func_t)(void *opts, void *table, const char *prefix,
+                                intptr_t fourth, int fifth);
 typedef int (*query_components_func_t)(void **components, unsigned *count);
 typedef void (*release_components_func_t)(void *components);
 typedef int (*module_init_func_t)(void);
 
 void ucs_load_modules(const char *framework, const char *modules,
                       void *init_once, unsigned flags);
-int ucs_config_parser_fill_opts(void *opts, void *fields, const char *prefix,
-                                const char *table_prefix, int ignore_errors);
+int ucs_config_parser_fill_opts(void *opts, void *table, const char *prefix,
+                                intptr_t fourth, int fifth);
 
 static int is_same_library(const void *one, const void *other)
 {
@@ -260,27 +261,18 @@ EXPORTS void ucs_load_modules(const char *framework, const char *modules,
 
 /*
  * UCP reads its settings before it asks libuct for transports. The plug-in
- * changes the default of one setting, so it must be loaded before.
+ * changes the default of one setting, so it must be loaded before. A table
+ * begins with its name, before UCX 1.15 with its first setting's or NULL.
  */
-static void load_before_ucp_reads(const void *table)
+static void load_before_ucp_reads(const char *const *table)
 {
     query_components_func_t query;
     release_components_func_t release;
     void *components;
     unsigned count;
-    int is_done = 0;
 
-    if (begin_only()) {
-        is_done = only.read_by_ucp;
-        atomic_flag_clear(&only.busy);
-    }
-    if (is_done) {
+    if ((*table == NULL) || (strcmp(*table, "UCP context") != 0)) {
         return;
-    }
-    const void *read = loaded_symbol(path_of(table), "ucp_config_read");
-
-    if ((read == NULL) || !is_same_library(read, table)) {
-        return; /* not UCP's settings */
     }
     *(void **)&query = ucx_symbol(table, NULL, "uct_query_components", NULL);
     *(void **)&release =
@@ -288,28 +280,23 @@ static void load_before_ucp_reads(const void *table)
     if ((query != NULL) && (release != NULL) &&
         (query(&components, &count) == 0)) {
         release(components);
-        if (begin_only()) {
-            only.read_by_ucp = 1;
-            atomic_flag_clear(&only.busy);
-        }
     }
 }
 
-EXPORTS int ucs_config_parser_fill_opts(void *opts, void *fields,
-                                        const char *prefix,
-                                        const char *table_prefix,
-                                        int ignore_errors)
+EXPORTS int ucs_config_parser_fill_opts(void *opts, void *table,
+                                        const char *prefix, intptr_t fourth,
+                                        int fifth)
 {
     fill_opts_func_t next;
 
-    *(void **)&next = ucx_symbol(fields, __builtin_return_address(0),
+    *(void **)&next = ucx_symbol(table, __builtin_return_address(0),
                                  "ucs_config_parser_fill_opts",
                                  (void *)ucs_config_parser_fill_opts);
     if (next == NULL) {
         return -12; /* UCS_ERR_NO_ELEM */
     }
     if (read_enable() != 0) {
-        load_before_ucp_reads(fields);
+        load_before_ucp_reads(table);
     }
-    return next(opts, fields, prefix, table_prefix, ignore_errors);
+    return next(opts, table, prefix, fourth, fifth);
 }

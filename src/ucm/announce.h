@@ -181,7 +181,4 @@ bool is_capturing(void *stream, bool per_thread);
 // Makes UCX install its hooks, and notes what these announce.
 void follow_ucx_events();
 
-// Notes which primary contexts exist. Call it when the functions are hooked.
-void note_primary_contexts();
-
 } // namespace ucx_ib_dmabuf::ucm

@@ -172,7 +172,7 @@ void create() {}
 
 constexpr int max_devices = 64;
 
-// Devices with a primary context that may be older than the hooks: not all of
+// Devices whose first primary context may be older than the hooks: not all of
 // its memory is known.
 std::atomic<uint64_t> older_primaries{~uint64_t{0}};
 
@@ -342,24 +342,6 @@ constexpr hooked_function all_functions[] = {
 std::span<const hooked_function> hooked_functions()
 {
     return all_functions;
-}
-
-void note_primary_contexts()
-{
-    const relaxed_capture relaxed(driver);
-    bool is_active;
-    for (int device = 0; device < max_devices; ++device) {
-        const cuda_result result = query_primary(device, &is_active);
-        if (result == CUDA_ERROR_NOT_INITIALIZED) {
-            older_primaries.store(0);
-        }
-        if (result != CUDA_SUCCESS) {
-            return; // there are no more devices
-        }
-        if (!is_active) {
-            older_primaries.fetch_and(~bit_of(device));
-        }
-    }
 }
 
 } // namespace ucx_ib_dmabuf::ucm

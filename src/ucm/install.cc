@@ -13,7 +13,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/ucx/library.h>
 #include <utility>
@@ -68,12 +67,14 @@ public:
     std::array<void *, 3> find(const hooked_function &function, void **newest);
 
 private:
-    void *ask(const std::string &entry, int version, uint64_t flags);
+    void *ask(const std::string &entry, int version, uint64_t flags) const;
 
     void *handle_;
     int version_ = INT_MAX; // CUDA's, from cuDriverGetVersion
-    // Variants of a function have the same newest one.
-    std::map<std::tuple<std::string, int, uint64_t>, void *> answers_;
+    // The last function asked for: its variants follow each other.
+    std::string entry_;
+    uint64_t flags_ = 0;
+    void *newest_   = nullptr;
 };
 
 driver_library::driver_library() : handle_(open_loaded("libcuda.so.1"))
@@ -94,18 +95,14 @@ void *driver_library::symbol(const char *name) const
 
 // Returns nullptr if the driver lacks the function: cuGetProcAddress_v2 then
 // succeeds with a null pointer, the old form fails.
-void *driver_library::ask(const std::string &entry, int version, uint64_t flags)
+void *driver_library::ask(const std::string &entry, int version,
+                          uint64_t flags) const
 {
     using first   = int(const char *, void **, int, uint64_t);
     using second  = int(const char *, void **, int, uint64_t, int *);
     void *address = nullptr;
     int result    = CUDA_ERROR_NOT_FOUND, found;
 
-    const auto [known, is_new] =
-        answers_.try_emplace({entry, version, flags}, nullptr);
-    if (!is_new) {
-        return known->second;
-    }
     if (void *v2 = symbol("cuGetProcAddress_v2")) {
         result = reinterpret_cast<second *>(v2)(entry.c_str(), &address,
                                                 version, flags, &found);
@@ -113,8 +110,7 @@ void *driver_library::ask(const std::string &entry, int version, uint64_t flags)
         result = reinterpret_cast<first *>(v1)(entry.c_str(), &address, version,
                                                flags);
     }
-    known->second = (result == CUDA_SUCCESS) ? address : nullptr;
-    return known->second;
+    return (result == CUDA_SUCCESS) ? address : nullptr;
 }
 
 std::array<void *, 3> driver_library::find(const hooked_function &function,
@@ -131,7 +127,12 @@ std::array<void *, 3> driver_library::find(const hooked_function &function,
     void *introduced  = nullptr;
     *newest           = nullptr;
     if (function.since <= version_) {
-        *newest = ask(entry, version_, flags);
+        if ((entry != entry_) || (flags != flags_)) {
+            entry_  = entry;
+            flags_  = flags;
+            newest_ = ask(entry, version_, flags);
+        }
+        *newest = newest_;
         if (*newest != named) { // an older variant, or at another address
             introduced = ask(entry, function.since, flags);
         }
@@ -140,27 +141,30 @@ std::array<void *, 3> driver_library::find(const hooked_function &function,
             (version_ <= newest_known_cuda) ? *newest : nullptr};
 }
 
-// Whether an address lies in the UCM that sends our events, or in one of its
-// modules: a hook there announces to our subscribers. Any other loaded UCX has
-// its own UCM and subscribers.
-bool is_in_our_ucm(const void *address)
+// Where the library or program around an address begins; nullptr if there is
+// none.
+const void *base_around(const void *address)
 {
-    if (address == nullptr) {
-        return false;
-    }
-    const library holder = library::around(address);
-    const auto in_holder = [&](auto *function) {
-        return holder.has(reinterpret_cast<const void *>(function));
+    Dl_info info;
+    return (dladdr(address, &info) != 0) ? info.dli_fbase : nullptr;
+}
+
+// The UCM that sends our events, and its modules: a hook there announces to our
+// subscribers. Any other loaded UCX has its own UCM and subscribers.
+std::vector<const void *> find_our_ucm()
+{
+    std::vector<const void *> found;
+    const auto add = [&](auto *function) {
+        found.push_back(base_around(reinterpret_cast<const void *>(function)));
     };
-    bool found = in_holder(our_ucm().event_dispatch);
+    add(our_ucm().event_dispatch);
     // Each UCM lists its own modules.
     const ucs_list_link_t *end = our_ucm().event_installer_list;
-    for (const ucs_list_link_t *i = end->next; !found && (i != end);
-         i                        = i->next) {
-        found = in_holder(reinterpret_cast<const ucm_event_installer_t *>(
-                              reinterpret_cast<const char *>(i) -
-                              offsetof(ucm_event_installer_t, list))
-                              ->install);
+    for (const ucs_list_link_t *i = end->next; i != end; i = i->next) {
+        add(reinterpret_cast<const ucm_event_installer_t *>(
+                reinterpret_cast<const char *>(i) -
+                offsetof(ucm_event_installer_t, list))
+                ->install);
     }
     return found;
 }
@@ -194,8 +198,9 @@ private:
     const char *all_unhooked();
 
     start_lock lock_;
-    library self_;            // that has this code: it is never unloaded
-    std::set<void *> hooked_; // addresses that were handled
+    library self_; // that has this code: it is never unloaded
+    std::vector<const void *> our_ucm_; // its libraries
+    std::set<void *> hooked_;           // addresses that were handled
     std::map<std::string, std::set<std::string>> unhooked_; // why, functions
     std::list<std::string> texts_; // reasons that are or may be reported
 };
@@ -227,7 +232,11 @@ void installer::hook_driver(driver_library &library)
             if ((address == nullptr) || !hooked_.insert(address).second) {
                 continue;
             }
-            if (!function.allocates && is_in_our_ucm(patched_target(address))) {
+            const void *jumps_into = function.allocates
+                                         ? nullptr
+                                         : base_around(patched_target(address));
+            if ((jumps_into != nullptr) &&
+                (std::ranges::find(our_ucm_, jumps_into) != our_ucm_.end())) {
                 watch(function, address); // UCX's hook suffices
             } else {
                 ours.emplace_back(&function, address);
@@ -288,8 +297,8 @@ ucs_status_t installer::install()
         [[maybe_unused]] static const bool complete =
             driver.find([&](const char *name) { return library.symbol(name); });
         follow_ucx_events(); // makes UCX install its hooks
+        our_ucm_ = find_our_ucm();
         hook_driver(library);
-        note_primary_contexts();
     }
     const char *why = all_unhooked();
     guard.unlock();

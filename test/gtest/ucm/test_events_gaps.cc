@@ -252,7 +252,6 @@ void call_all(const Fake &fake, Events &events)
     expect_call(fake, events, 0, "cuModuleGetGlobal_v2", &address, &size,
                 module, "a");
     expect_call(fake, events, address, "cuLibraryUnload", LIBRARY);
-    // The context was created after the hooks, so its ranges are announced.
     expect_call(fake, events, 0, "cuMemAlloc_v2", &address, NEW_SIZE);
     fake.setting("fake_forgotten") = 1;
     fake.setting("fake_active") = fake.setting("fake_last") = 1;

@@ -42,12 +42,17 @@ HOOKED_TEST(CudaEventsOwners, everything)
     }
 }
 
-// A context that was created after the hooks: all its ranges are known.
-FAKE_TEST(CudaEventsOwners, primary_release)
+// The next context is newer than the hooks: all its ranges are known.
+void end_first_context(const Fake &fake)
 {
-    Fake fake;
-    fake.setting("fake_active") = 0;
-    install_all();
+    fake.setting("fake_last") = 1;
+    fake.call("cuDevicePrimaryCtxRelease", 0);
+    fake.setting("fake_last") = 0;
+}
+
+HOOKED_TEST(CudaEventsOwners, primary_release)
+{
+    end_first_context(fake);
     fake.allocate();
     Events events;
     fake.setting("fake_active") = 1;
@@ -94,12 +99,10 @@ HOOKED_TEST(CudaEventsOwners, green_contexts)
 // After the last release a driver may report an error of the context instead of
 // the address. The memory's state is then unknown: its registrations end, and
 // it is not taken for host memory.
-FAKE_TEST(CudaEventsOwners, primary_release_with_unclear_answers)
+HOOKED_TEST(CudaEventsOwners, primary_release_with_unclear_answers)
 {
-    Fake fake;
     size_t frees;
-    fake.setting("fake_active") = 0;
-    install_all();
+    end_first_context(fake);
     for (const Query query :
          {Query([](uint64_t) { return 709; }),  // CONTEXT_IS_DESTROYED
           Query([](uint64_t) { return 201; }),  // INVALID_CONTEXT
