@@ -172,13 +172,15 @@ void rcache::acquire(guard &locked, entry *e, address_range request)
 void rcache::note_first_use(guard &locked, const entry &e)
 {
     const address_range ahead = std::exchange(e.group->ahead, {});
-    bool is_first             = true;
+    if (!ahead.empty()) {
+        predictor_.note(predictor::fate::used, ahead, true);
+        return;
+    }
+    bool is_first = e.is_allocation;
     each_entry(locked, e.bytes, [&](const entry *other) {
         is_first &= other == &e || other->prefetched;
     });
-    if (!ahead.empty()) {
-        predictor_.note(predictor::fate::used, ahead, true);
-    } else if (e.is_allocation && is_first) {
+    if (is_first) {
         predictor_.note(predictor::fate::used, e.bytes);
     }
 }
