@@ -292,6 +292,7 @@ try {
 void release::announce_all()
 {
     announce_everything();
+    note_context_end();
     all_ = true;
 }
 

@@ -39,6 +39,7 @@ struct thread_state {
     bool existing;          // that event is for memory older than the hooks
     bool reclaiming;        // the out-of-memory handler runs
     uint64_t ucx_announced; // the last allocation that UCX's hook announced
+    uint64_t newest;        // the last allocation that our hook announced
 };
 extern constinit thread_local thread_state this_thread;
 
@@ -65,6 +66,9 @@ inline std::atomic<bool> hooks_installed{false};
 // Asks the subscriber to free memory. Returns whether any is free now; false if
 // the subscriber itself allocates.
 bool reclaim() noexcept;
+// Tell the subscriber, see cuda_handlers.
+void note_allocated(uint64_t address, size_t size) noexcept;
+void note_context_end() noexcept;
 
 // The allocations, and the modules that libraries returned, which own them.
 range_table &ranges() noexcept;

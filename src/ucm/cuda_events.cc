@@ -15,8 +15,8 @@ namespace {
 // These are set once: the argument before the handler.
 std::atomic<incomplete_handler> subscriber{nullptr};
 void *subscriber_arg;
-std::atomic<reclaim_handler> reclaimer{nullptr};
-void *reclaimer_arg;
+cuda_handlers given;
+std::atomic<const cuda_handlers *> handlers{nullptr}; // once `given` is set
 
 // Why hooks are missing, by missing_hook; nullptr: they are not.
 std::array<std::atomic<const char *>, 4> missing;
@@ -38,13 +38,30 @@ void note_missing(missing_hook which, const char *why) noexcept
 
 bool reclaim() noexcept
 {
-    const reclaim_handler handler = reclaimer.load();
-    if ((handler == nullptr) || std::exchange(this_thread.reclaiming, true)) {
+    const cuda_handlers *to = handlers.load();
+    if ((to == nullptr) || (to->out_of_memory == nullptr) ||
+        std::exchange(this_thread.reclaiming, true)) {
         return false;
     }
-    const bool reclaimed   = handler(reclaimer_arg);
+    const bool reclaimed   = to->out_of_memory(to->arg);
     this_thread.reclaiming = false;
     return reclaimed;
+}
+
+void note_allocated(uint64_t address, size_t size) noexcept
+{
+    const cuda_handlers *to = handlers.load();
+    if ((to != nullptr) && (to->allocated != nullptr)) {
+        to->allocated(address, size, to->arg);
+    }
+}
+
+void note_context_end() noexcept
+{
+    const cuda_handlers *to = handlers.load();
+    if ((to != nullptr) && (to->context_end != nullptr)) {
+        to->context_end(to->arg);
+    }
 }
 
 } // namespace ucm
@@ -83,10 +100,10 @@ void cuda_events_on_incomplete(incomplete_handler handler, void *arg)
     }
 }
 
-void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg)
+void cuda_events_subscribe(const cuda_handlers &to)
 {
-    reclaimer_arg = arg;
-    reclaimer.store(handler);
+    given = to;
+    handlers.store(&given);
 }
 
 bool cuda_events_saw_allocation(uintptr_t base) noexcept
@@ -99,6 +116,14 @@ bool cuda_events_saw_own_allocation(uintptr_t base, bool of_pool) noexcept
     const ucm::memory_range range = ucm::ranges().look_up(base);
     return (range.serial != 0) && (range.is != ucm::state::owned) &&
            (of_pool || (range.owner == 0));
+}
+
+bool cuda_event_is_repeated(ucm_event_type_t type,
+                            const ucm_event_t &event) noexcept
+{
+    return (type == UCM_EVENT_MEM_TYPE_ALLOC) && !ucm::this_thread.announcing &&
+           (ucm::this_thread.newest ==
+            reinterpret_cast<uint64_t>(event.mem_type.address));
 }
 
 bool cuda_event_is_of_old_memory() noexcept

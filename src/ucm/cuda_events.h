@@ -48,17 +48,25 @@ using incomplete_handler = void (*)(const char *why, void *arg);
 // but UCM's read lock. It runs once for each kind of reason. It must not throw.
 void cuda_events_on_incomplete(incomplete_handler handler, void *arg);
 
-using reclaim_handler = bool (*)(void *arg);
+// For what UCX's events lack. The functions run in the thread that calls CUDA,
+// perhaps in several at once, with no lock held. They must not throw. Each may
+// be null.
+struct cuda_handlers {
+    // An allocation failed with CUDA_ERROR_OUT_OF_MEMORY. May wait for the
+    // deregistration of memory that the program has released, which the driver
+    // cannot reuse before. Returns whether any was deregistered. If so, the
+    // driver is called once more, and the program sees only that result. Not
+    // called for its own allocations.
+    bool (*out_of_memory)(void *arg) = nullptr;
+    // cuMemAlloc() or cuMemAllocPitch() returned this, after its event.
+    void (*allocated)(uint64_t address, size_t size, void *arg) = nullptr;
+    // The call of the driver that follows may destroy a context.
+    void (*context_end)(void *arg) = nullptr;
+    void *arg                      = nullptr;
+};
 
-// Calls the handler if an allocation fails with CUDA_ERROR_OUT_OF_MEMORY. The
-// handler may wait for the deregistration of memory that the program has
-// released, which the driver cannot reuse before. It returns whether any was
-// deregistered. If so, the driver is called once more, and the program sees
-// only that result. Only one subscriber, permanently, set at any time.
-//
-// The handler runs in the thread that allocates, perhaps in several at once,
-// with no lock held, but not for its own allocations. It must not throw.
-void cuda_events_on_out_of_memory(reclaim_handler handler, void *arg);
+// Only one subscriber, permanently, set at any time.
+void cuda_events_subscribe(const cuda_handlers &handlers);
 
 // Whether the hooks saw the allocation that begins there. Memory older than the
 // hooks and mappings (cuMemMap) are not known.
@@ -71,6 +79,11 @@ bool cuda_events_saw_own_allocation(uintptr_t base, bool of_pool) noexcept;
 // Whether the event being dispatched in this thread is for memory older than
 // the hooks (cuda_events_announce_existing): nothing has changed.
 bool cuda_event_is_of_old_memory() noexcept;
+
+// Whether UCX's hook of the runtime (cudaMalloc) announces memory that a hook
+// of the driver has announced in this call.
+bool cuda_event_is_repeated(ucm_event_type_t type,
+                            const ucm_event_t &event) noexcept;
 
 // Whether a UCM_EVENT_MEM_TYPE_FREE means that any CUDA memory may be freed. A
 // context, a device or graph memory is being destroyed then, and not all ranges

@@ -71,6 +71,7 @@ struct allocating<void (*)(Args...), announce, Extra...> {
     static cuda_result run(signature *next, Args... args, Extra... extra)
     {
         this_thread.ucx_announced = 0;
+        this_thread.newest        = 0;
         cuda_result result        = next(args..., extra...);
         if ((result == CUDA_ERROR_OUT_OF_MEMORY) && reclaim()) {
             result = next(args..., extra...);
@@ -82,14 +83,22 @@ struct allocating<void (*)(Args...), announce, Extra...> {
     }
 };
 
-void allocate(uint64_t *address, size_t size)
+void allocate_managed(uint64_t *address, size_t size)
 {
     announce_allocation(*address, size);
 }
 
+// UCX may announce it again, at the end of the runtime's call.
+void allocate(uint64_t *address, size_t size)
+{
+    announce_allocation(*address, size);
+    this_thread.newest = *address;
+    note_allocated(*address, size);
+}
+
 void allocate_pitch(uint64_t *address, size_t *pitch, size_t, size_t height)
 {
-    announce_allocation(*address, *pitch * height);
+    allocate(address, *pitch * height);
 }
 
 // Memory from a capture is graph memory.
@@ -212,12 +221,14 @@ bool is_in_use(int device)
 }
 
 // Announces afterwards: only the last of many releases destroys the context,
-// and no hook can predict which. A failed query may hide that.
+// and no hook can predict which. A failed query may hide that. Other threads of
+// the plug-in leave the driver before.
 struct release_primary {
     using signature = cuda_result(int);
 
     static cuda_result run(signature *next, int device)
     {
+        note_context_end();
         const cuda_result result = next(device);
         if ((result == CUDA_SUCCESS) && !is_in_use(device)) {
             announce_primaries(bit_of(device));
@@ -233,7 +244,8 @@ struct destroy_green_context {
 
     static cuda_result run(signature *next, void *context)
     {
-        const uint64_t before    = active_primaries();
+        const uint64_t before = active_primaries();
+        note_context_end();
         const cuda_result result = next(context);
         const uint64_t gone      = before & ~active_primaries();
         if (gone != 0) {
@@ -311,7 +323,7 @@ constexpr hooked_function all_functions[] = {
     releases<&release::announce_graph_free, int>("cuDeviceGraphMemTrim", 11040),
 
     allocates<allocate>("cuMemAlloc_v2", 3020),
-    allocates<allocate, unsigned>("cuMemAllocManaged", 6000),
+    allocates<allocate_managed, unsigned>("cuMemAllocManaged", 6000),
     allocates<allocate_pitch, unsigned>("cuMemAllocPitch_v2", 3020),
     allocates<allocate_async<false>>("cuMemAllocAsync", 11020),
     allocates<allocate_async<true>>("cuMemAllocAsync_ptsz", 11020),

@@ -149,12 +149,12 @@ addresses ahead(ucp &with, size_t count)
     return all;
 }
 
-template <uintptr_t (*allocate)(size_t)>
+template <uintptr_t (*allocate)(size_t), size_t size = length>
 addresses unused(ucp &, size_t count)
 {
     addresses all(count);
     for (uintptr_t &each : all) {
-        each = allocate(length);
+        each = allocate(size);
     }
     return all;
 }
@@ -179,7 +179,7 @@ const operation operations[] = {
     {"host/again", used<&ucp::map, host_memory>, &ucp::map},
     {"host/first", unused<host_memory>, &ucp::map},
     {"alloc", [](ucp &, size_t) { return addresses{1 << 20}; }, &ucp::allocate},
-    {"free", unused<gpu_memory>, &ucp::free},
+    {"free", unused<gpu_memory, 1 << 20>, &ucp::free},
     {"free/mapped", mapped, &ucp::free},
 };
 

@@ -33,6 +33,7 @@ public:
 
     ~cache_test() override
     {
+        cache->leave_driver();
         cache->invalidate(0, SIZE_MAX);
         EXPECT_EQ(counters().regions, 0u);
         EXPECT_EQ(counters().registered_bytes, 0u);

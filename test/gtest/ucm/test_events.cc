@@ -242,6 +242,18 @@ HOOKED_TEST(CudaEventsInside, nothing_is_tried)
     }
 }
 
+// UCX's hook of cudaMalloc announces what the driver's hook has announced.
+HOOKED_TEST(CudaEventsInside, the_event_of_the_runtime_is_a_repetition)
+{
+    ucm_event_t event{};
+    event.mem_type.address = reinterpret_cast<void *>(fake.allocate());
+    event.mem_type.size    = NEW_SIZE;
+    EXPECT_TRUE(cuda_event_is_repeated(UCM_EVENT_MEM_TYPE_ALLOC, event));
+    EXPECT_FALSE(cuda_event_is_repeated(UCM_EVENT_MEM_TYPE_FREE, event));
+    fake.allocate_async();
+    EXPECT_FALSE(cuda_event_is_repeated(UCM_EVENT_MEM_TYPE_ALLOC, event));
+}
+
 sigjmp_buf outside;
 
 bool is_called(const char *name)
@@ -346,15 +358,16 @@ HOOKED_TEST(CudaEventsInside, no_memory_left)
     for (const char *name : names) {
         expect(name, FULL, 1); // no handler yet
     }
-    cuda_events_on_out_of_memory(
-        [](void *arg) {
-            EXPECT_TRUE(arg == &given);
-            EXPECT_EQ(++asked, 1); // not for allocations in here
-            used->allocate();
-            used->setting("fake_result") = (given > 1) ? 0 : FULL;
-            return given != 0;
-        },
-        &given);
+    cuda_events_subscribe(
+        {.out_of_memory =
+             [](void *arg) {
+                 EXPECT_TRUE(arg == &given);
+                 EXPECT_EQ(++asked, 1); // not for allocations in here
+                 used->allocate();
+                 used->setting("fake_result") = (given > 1) ? 0 : FULL;
+                 return given != 0;
+             },
+         .arg = &given});
     for (const char *name : names) {
         const int also = (name == names[0]); // the handler's own call
         given          = 0;

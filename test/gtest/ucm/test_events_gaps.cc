@@ -320,5 +320,33 @@ HOOKED_TEST(CudaEventsMemory, malloc_calls_cuda)
     EXPECT_TRUE(cuda_events_complete());
 }
 
+// The plug-in's other threads leave the driver before a context may end. No
+// hook can predict which release is the last.
+HOOKED_TEST(CudaEventsMemory, threads_leave_before_a_context_ends)
+{
+    static const Fake *used;
+    static std::string name;
+    static int told;
+    static long before;
+    used = &fake;
+    cuda_events_subscribe({.context_end = [](void *) {
+        ++told;
+        EXPECT_EQ(used->calls(name.c_str()), before);
+    }});
+    for (const char *each :
+         {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxReset",
+          "cuGreenCtxDestroy", "cuCtxDestroy_v2"}) {
+        name   = each;
+        told   = 0;
+        before = fake.calls(each);
+        fake.call(each, 0);
+        EXPECT_EQ(told, 1) << each;
+        EXPECT_EQ(fake.calls(each), before + 1);
+    }
+    told = 0;
+    fake.call("cuMemFree_v2", fake.allocate());
+    EXPECT_EQ(told, 0);
+}
+
 } // namespace
 } // namespace ucx_ib_dmabuf

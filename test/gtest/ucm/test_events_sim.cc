@@ -212,12 +212,10 @@ GPU_TEST(CudaEventsSim, no_memory_left, "CUDA_SIM_MEMORY_MIB=64")
             return GPU_TRY(cuMemAllocAsync, out, size, nullptr);
         }};
     install_all();
-    cuda_events_on_out_of_memory(
-        [](void *) {
-            const CUdeviceptr was = std::exchange(held, 0);
-            return (was != 0) && (GPU_TRY(cuMemFree, was) == CUDA_SUCCESS);
-        },
-        nullptr);
+    cuda_events_subscribe({.out_of_memory = [](void *) {
+        const CUdeviceptr was = std::exchange(held, 0);
+        return (was != 0) && (GPU_TRY(cuMemFree, was) == CUDA_SUCCESS);
+    }});
     for (const auto &call : calls) {
         CUdeviceptr address, none;
         held = allocate(LARGE);
@@ -236,6 +234,34 @@ GPU_TEST(CudaEventsSim, no_memory_left, "CUDA_SIM_MEMORY_MIB=64")
         GPU_CALL(cuDeviceGetDefaultMemPool, &pool, 0);
         GPU_CALL(cuMemPoolTrimTo, pool, 0);
     }
+}
+
+// Only ordinary memory, once, after its event.
+GPU_TEST(CudaEventsSim, new_memory_is_told_once, "")
+{
+    using Malloc = CUresult(CUdeviceptr *, size_t);
+    static std::vector<uint64_t> told;
+    void *runtime = open_library(variable("CUDART_PATH"));
+    install_all();
+    cuda_events_subscribe(
+        {.allocated = [](uint64_t address, size_t size, void *) {
+            EXPECT_GE(size, MIB);
+            told.push_back(address);
+        }});
+    CUdeviceptr address;
+    size_t pitch;
+    for (Malloc *call : {gpu::entry<Malloc>("cuMemAlloc_v2"),
+                         function_of<Malloc>(runtime, "cudaMalloc")}) {
+        EXPECT_EQ(call(&address, MIB), 0);
+        EXPECT_EQ(told, std::vector<uint64_t>{address});
+        told.clear();
+    }
+    GPU_CALL(cuMemAllocPitch, &address, &pitch, MIB, 1, 4);
+    EXPECT_EQ(told, std::vector<uint64_t>{address});
+    told.clear();
+    GPU_CALL(cuMemAllocManaged, &address, MIB, CU_MEM_ATTACH_GLOBAL);
+    GPU_CALL(cuMemAllocAsync, &address, MIB, nullptr);
+    EXPECT_TRUE(told.empty());
 }
 
 WITH_AND_WITHOUT_UCX(CudaEventsSim);

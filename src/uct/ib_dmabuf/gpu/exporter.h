@@ -45,6 +45,13 @@ public:
     // (host or managed memory, released, or another process's).
     virtual ucs_status_t describe(uintptr_t address, allocation *out) = 0;
 
+    // As describe(), for memory that is freed as a whole, by its first address.
+    // UCS_ERR_UNSUPPORTED: it is of another kind. Creates no context.
+    virtual ucs_status_t describe_whole(uintptr_t address, allocation *out)
+    {
+        return describe(address, out);
+    }
+
     // For several calls of one thread about memory of one GPU, that at the
     // address. Sets up their common state once, until the result is destroyed.
     // May throw std::bad_alloc.

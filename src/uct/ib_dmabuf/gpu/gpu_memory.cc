@@ -21,10 +21,13 @@ void segment_run::append(const allocation &next)
     range.hi = next.base + next.size;
 }
 
-ucs_status_t segment_run::describe(exporter &memory, address_range request)
+ucs_status_t segment_run::describe(exporter &memory, address_range request,
+                                   bool whole)
 try {
     allocation next;
-    ucs_status_t status = as_answer(memory.describe(request.lo, &next));
+    ucs_status_t status =
+        as_answer(whole ? memory.describe_whole(request.lo, &next)
+                        : memory.describe(request.lo, &next));
     if (status != UCS_OK) {
         return status;
     }

@@ -106,8 +106,9 @@ struct segment_run {
     // Finds the allocation, or the segments that the request touches. Errors as
     // of exporter::describe(); UCS_ERR_INVALID_PARAM: the request is empty or
     // leaves its allocation, or the exporter's answer is invalid;
-    // UCS_ERR_NO_MEMORY.
-    ucs_status_t describe(exporter &memory, address_range request);
+    // UCS_ERR_NO_MEMORY. `whole`: as of exporter::describe_whole().
+    ucs_status_t describe(exporter &memory, address_range request,
+                          bool whole = false);
     // Adds segments around the run, of its reservation, that lie in `within`.
     void extend(exporter &memory, address_range within);
     // False if a part of the run was replaced.

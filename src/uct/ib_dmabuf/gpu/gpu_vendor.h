@@ -31,11 +31,12 @@ public:
         {
             on_change(address, length);
         }
-        // Memory is new there, as the driver returns it.
-        virtual void on_allocation(uintptr_t address, size_t length) noexcept
-        {
-            on_change(address, length);
-        }
+        // Memory that describe_whole() knows is new there. Called after
+        // on_change(), and once.
+        virtual void on_allocation(uintptr_t, size_t) noexcept {}
+        // A context may end in the driver's call that follows. Returns when
+        // the plug-in's threads have left the driver.
+        virtual void on_context_end() noexcept {}
         // From now on changes may be missed. At any time, more than once.
         virtual void on_events_missed(const char *why) noexcept = 0;
         // The driver has no memory left for an allocation. Returns whether a

@@ -6,11 +6,14 @@
 #include <loader/enable.h>
 #include <mutex>
 #include <new>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/auxv.h>
 #include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/stats/stats_file.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <uct/ib_dmabuf/ucx/ucx_instance.h>
+#include <unistd.h>
 #include <utility>
 
 namespace ucx_ib_dmabuf {
@@ -31,6 +34,23 @@ void log_event(const rcache_event &event)
                                        : ucs_status_string(event.status));
 }
 
+// The cache's thread was started by any thread of the program, perhaps one on
+// processors of its own. It preempts none, and gets its share when an operation
+// waits for it. A niceness could not be taken back for that.
+void begin_thread()
+{
+    constexpr size_t most = 64; // 65536 processors
+    std::array<cpu_set_t, most> allowed{};
+    const sched_param none{};
+
+    refusals_pass = true;
+    pthread_setname_np(pthread_self(), "ucx-ib-dmabuf");
+    if (sched_getaffinity(getpid(), sizeof(allowed), allowed.data()) == 0) {
+        sched_setaffinity(0, sizeof(allowed), allowed.data());
+    }
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+}
+
 rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)
 {
     rcache_settings result;
@@ -45,7 +65,14 @@ rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)
     result.warn  = [](const char *message) { warn_once(message, message); };
     result.trace = log_event;
     result.ask_others   = ask_others_for_room;
-    result.begin_thread = [] { refusals_pass = true; };
+    result.begin_thread = begin_thread;
+    // The driver may end with the process. Its own functions for that are
+    // known by now, and are called after this one.
+    result.begin_prefetching = [] {
+        static const int error =
+            atexit([] { instance.load()->registrations().stop_prefetching(); });
+        return error == 0;
+    };
     return result;
 }
 
@@ -212,14 +239,9 @@ void process_state::on_release(uintptr_t address, size_t length) noexcept
     cache_.release(address, length);
 }
 
-// Until the process exits: after that the driver may be gone.
 void process_state::on_allocation(uintptr_t address, size_t length) noexcept
 {
-    if (cache_.allocate(address, length)) {
-        static const int once =
-            atexit([] { instance.load()->cache_.stop_prefetching(); });
-        static_cast<void>(once);
-    }
+    cache_.allocate(address, length);
 }
 
 void process_state::on_events_missed(const char *why) noexcept

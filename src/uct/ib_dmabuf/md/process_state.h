@@ -57,6 +57,7 @@ private:
     void on_change(uintptr_t address, size_t length) noexcept override;
     void on_release(uintptr_t address, size_t length) noexcept override;
     void on_allocation(uintptr_t address, size_t length) noexcept override;
+    void on_context_end() noexcept override { cache_.leave_driver(); }
     void on_events_missed(const char *why) noexcept override;
     bool on_out_of_memory() noexcept override { return cache_.flush(); }
     static void start_giving_room() noexcept;

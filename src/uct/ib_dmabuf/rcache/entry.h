@@ -72,7 +72,7 @@ struct export_group {
     list *in          = &node;
     uint64_t last_use = 0;      // orders the groups in each list
     const list::iterator place; // in that list
-    bool ahead = false;         // registered before any use, and not used
+    address_range ahead;        // registered before any use, and not used
 };
 
 // A region with the cache's data, under the cache's lock. The addresses and

@@ -8,81 +8,110 @@ namespace ucx_ib_dmabuf {
 
 bool rcache::allocate(uintptr_t address, size_t length)
 {
-    invalidate(address, length);
-    if (!prefetches_ || each_use_ || length == 0 ||
+    const address_range memory = make_range(address, length);
+    if (!prefetches_ || each_use_ || memory.empty() ||
         length > settings_.chunk_size) {
         return false;
     }
     guard locked(lock_);
-    if (!predictor_.note_allocation(make_range(address, length)) ||
-        !start_thread(locked)) {
-        return false;
+    const bool expected =
+        predictor_.expects(memory) && start_prefetching(locked);
+    predictor_.watch(memory, expected);
+    if (expected) {
+        deferred_changed_.notify_all();
     }
-    deferred_changed_.notify_all();
-    return true;
+    return expected;
 }
 
-// Runs in the cache's thread.
+// Two threads may both be first.
+bool rcache::start_prefetching(guard &locked)
+{
+    if (!deferred_.may_prefetch) {
+        locked.unlock();
+        const bool may = settings_.begin_prefetching();
+        locked.lock();
+        deferred_.may_prefetch = may;
+        prefetches_            = prefetches_ && may;
+    }
+    return prefetches_ && start_thread(locked);
+}
+
+// Runs in the cache's thread. The work is listed as it is chosen: no release in
+// between is missed.
 void rcache::prefetch(guard &locked)
 {
-    const address_range memory = predictor_.take();
-    bool is_over               = false;
+    new_registration work{.request = predictor_.take(), .ahead = true};
+    entry *made = nullptr;
+    list(locked, &work);
     ++prefetch_;
-    for (nic_id nic = 0; nic < nic_end_ && prefetches_ && !is_over; ++nic) {
-        if (std::ranges::max(nics_[nic].used) == 0) {
-            continue; // no GPU's memory
-        }
-        locked.unlock();
-        entry *made               = nullptr;
-        const ucs_status_t status = miss(nic, memory, effort::ahead, &made);
-        locked.lock();
-        if (status == UCS_OK || status == UCS_ERR_CANCELED) {
-            process_counters.add("prefetches");
-            process_counters.add("prefetches_unused", status != UCS_OK);
-            is_over = true;
-        } else if (lacks_room(status)) {
-            prefetches_ = false; // before operations lack room
-        }
+    locked.unlock();
+    const ucs_status_t status = perform(&work, &made);
+    locked.lock();
+    ++prefetch_;
+    if (status == UCS_OK || status == UCS_ERR_CANCELED) {
+        process_counters.add("prefetches");
+        process_counters.add("prefetches_unused", status != UCS_OK);
     }
-    ++prefetch_;
+    if (status == UCS_ERR_CANCELED) {
+        ++batches_;
+        predictor_.note(predictor::fate::unused, work.request, true);
+    } else if (status != UCS_OK) {
+        predictor_.note(predictor::fate::unknown, work.request, true);
+        predictor_.watch(work.request, false);
+        // Stops before operations lack room.
+        prefetches_ = prefetches_ && !lacks_room(status);
+    }
     changed_.notify_all();
 }
 
-// Whether described memory is to be registered ahead, with the NIC that needs
-// most of such memory and its companions. Memory of pools is reused without an
-// event, and VMM memory is registered by runs. A release before the work was
-// listed did not mark it.
-bool rcache::is_worthwhile(guard &locked, const new_registration &work) const
+// Chooses the NIC that needs most of such memory, for described memory that is
+// to be registered ahead. Returns false if there is none. Memory of pools is
+// reused without an event, and VMM memory is registered by runs.
+bool rcache::choose_nic(guard &locked, new_registration *work) const
 {
-    const segment_run &memory = work.memory;
+    const segment_run &memory = work->memory;
     const int device          = budget::slot(memory.device);
-    const nic_slot &slot      = nics_[work.nic];
-    uint32_t needed           = 1;
-    for (const nic_slot &each : nics_) {
-        needed = std::max(needed, each.used[device] / 2);
-    }
+    const auto *most =
+        std::max_element(nics_, nics_ + nic_end_,
+                         [device](const nic_slot &a, const nic_slot &b) {
+                             return a.used[device] < b.used[device];
+                         });
+    work->nic = nic_id(most - nics_);
     return !memory.joins && !memory.in_chunks && !each_use_ && prefetches_ &&
-           predictor_.is_fresh(work.request) && slot.used[device] >= needed &&
-           slot.index.find(work.request.lo, 1) == nullptr &&
-           !others_register(locked, work.nic, memory.range);
+           most->used[device] > 0 &&
+           most->index.find(work->request.lo, 1) == nullptr &&
+           !others_register(locked, work->nic, memory.range);
 }
 
 // Contexts may end only while no thread calls the driver in them, and the
-// process only while none calls it.
+// process only while none calls it. The driver or a NIC may hang, or wait for
+// this thread. Then the caller goes on, and the memory is not used.
 void rcache::wait_for_prefetch(guard &locked)
 {
-    if (!deregistering_) {
-        changed_.wait(locked, [this, now = prefetch_] {
-            return now % 2 == 0 || prefetch_ != now;
-        });
+    const auto is_over = [this, now = prefetch_] {
+        return now % 2 == 0 || prefetch_ != now;
+    };
+    if (deregistering_ ||
+        changed_.wait_for(locked, settings_.patience, is_over)) {
+        return;
     }
+    prefetches_ = false;
+    for (auto *work = in_progress_; work != nullptr; work = work->next) {
+        work->released |= work->ahead;
+    }
+}
+
+void rcache::leave_driver()
+{
+    guard locked(lock_);
+    predictor_.stop_waiting();
+    wait_for_prefetch(locked);
 }
 
 void rcache::stop_prefetching()
 {
     prefetches_ = false;
-    guard locked(lock_);
-    wait_for_prefetch(locked);
+    leave_driver();
 }
 
 } // namespace ucx_ib_dmabuf

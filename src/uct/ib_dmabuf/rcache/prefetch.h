@@ -7,79 +7,90 @@ namespace ucx_ib_dmabuf {
 
 // Predicts the use of new allocations by their size, rounded up to a power of
 // two. An allocation is expected to be used if two of its size were, and at
-// most 1 in 20 of the latest 64 was released unused. Each allocation counts,
-// registered or not, so a size that was given up comes back by itself. Needs no
-// memory. Under the cache's lock.
+// most 1 in 20 of the latest 64 was released unused. Counts what was registered
+// ahead, and others as far as there is place to watch them; without that only
+// as long as all were used. So a size that was given up comes back by itself.
+// Needs no memory. Under the cache's lock.
 class predictor {
 public:
-    // New memory. Returns whether it is to be registered, after take().
-    bool note_allocation(address_range memory)
+    enum class fate : uint8_t { used, unused, unknown };
+
+    // Whether to register it. A program that changes its ways does limited
+    // harm.
+    bool expects(address_range memory) const
     {
-        const kind &its = kind_of(memory);
-        if (its.used == 0) {
+        const kind &its = kinds_[kind_of(memory)];
+        if (its.used < 2 || its.unused * 20 > its.used + its.unused) {
             return false;
         }
-        // A program that changes its ways does limited harm.
-        const auto open = std::ranges::count_if(fresh_, [&](const fresh &each) {
-            return !each.memory.empty() && &kind_of(each.memory) == &its;
+        const auto waiting = std::ranges::count_if(all_, [&](auto &each) {
+            return each.waits && kind_of(each.memory) == kind_of(memory);
         });
-        fresh &oldest   = fresh_[next_++ % fresh_.size()];
-        oldest          = {memory, its.is_expected() && open < its.used};
-        return oldest.waits;
+        return its.ahead + waiting < its.used;
     }
-    // The first use of an allocation.
-    void note_use(address_range memory)
+    // Watches new memory of a size that was used; `waits`: for take(). Memory
+    // that is neither used nor released must not keep all places for ever.
+    void watch(address_range memory, bool waits)
     {
-        kind &its = kind_of(memory);
-        its.count(&its.used);
-        if (fresh *found = find(memory)) {
+        const kind &its = kinds_[kind_of(memory)];
+        if (its.used + its.unused == 0) {
+            return;
+        }
+        fresh *place = find(0);
+        if (place == nullptr && (waits || ++passed_over_ % 16 == 0)) {
+            place = &all_[next_++ % all_.size()];
+        }
+        if (place != nullptr) {
+            *place = {memory, waits};
+        }
+    }
+    // The first use or the end of memory that was registered ahead, is watched,
+    // or is neither.
+    void note(fate what, address_range memory, bool was_ahead = false)
+    {
+        fresh *found       = find(memory.lo);
+        kind &its          = kinds_[kind_of(found ? found->memory : memory)];
+        const bool counts  = was_ahead || found != nullptr;
+        const bool is_used = what == fate::used && (counts || its.unused == 0);
+        its.ahead -= was_ahead;
+        its.used += is_used;
+        its.unused += counts && what == fate::unused;
+        if (its.used + its.unused > 64) {
+            its.used /= 2;
+            its.unused = (its.unused + 1) / 2;
+        }
+        if (found != nullptr) {
             *found = {};
         }
     }
-    // Memory was released.
     void note_release(address_range memory)
     {
         if (memory == everything) {
-            fresh_ = {};
-        } else if (fresh *found = find(memory)) {
-            kind &its = kind_of(found->memory);
-            its.count(&its.unused);
-            *found = {};
+            all_ = {};
+        } else if (memory.lo != 0) {
+            note(fate::unused, memory);
         }
     }
 
-    // Whether an allocation was neither used nor released since.
-    bool is_fresh(address_range memory) const
+    // Nothing waits for take() any more.
+    void stop_waiting()
     {
-        return std::ranges::any_of(
-            fresh_, [&](const fresh &each) { return each.memory == memory; });
+        std::ranges::for_each(all_, [](fresh &each) { each.waits = false; });
     }
-
-    bool has_next() const { return std::ranges::any_of(fresh_, &fresh::waits); }
-    // The next allocation to be registered, which exists.
+    bool has_next() const { return std::ranges::any_of(all_, &fresh::waits); }
+    // The next allocation to be registered, which exists. Counts as registered
+    // ahead until it is noted.
     address_range take()
     {
-        fresh &next = *std::ranges::find_if(fresh_, &fresh::waits);
-        next.waits  = false;
-        return next.memory;
+        fresh &next = *std::ranges::find_if(all_, &fresh::waits);
+        ++kinds_[kind_of(next.memory)].ahead;
+        return std::exchange(next, {}).memory;
     }
 
 private:
     struct kind {
-        int used = 0, unused = 0; // allocations
-
-        bool is_expected() const
-        {
-            return used >= 2 && unused * 20 <= used + unused;
-        }
-        void count(int *which)
-        {
-            ++*which;
-            if (used + unused > 64) {
-                used /= 2;
-                unused = (unused + 1) / 2;
-            }
-        }
+        int used = 0, unused = 0; // allocations, as the next
+        int ahead = 0;            // registered, not yet used or released
     };
     // A recent allocation that was neither used nor released.
     struct fresh {
@@ -87,21 +98,21 @@ private:
         bool waits = false; // to be registered
     };
 
-    kind &kind_of(address_range memory)
+    static size_t kind_of(address_range memory)
     {
-        return kinds_[size_t(std::bit_width(memory.size() - 1))];
+        return size_t(std::bit_width(memory.size() - 1));
     }
-    fresh *find(address_range memory)
+    // The one that begins there, or nullptr; 0: a free place.
+    fresh *find(uintptr_t lo)
     {
-        const auto found = std::ranges::find_if(fresh_, [&](const fresh &each) {
-            return each.memory.lo == memory.lo && !each.memory.empty();
-        });
-        return found == fresh_.end() ? nullptr : &*found;
+        const auto found = std::ranges::find(
+            all_, lo, [](const fresh &each) { return each.memory.lo; });
+        return found == all_.end() ? nullptr : &*found;
     }
 
     std::array<kind, 65> kinds_;
-    std::array<fresh, 64> fresh_;
-    size_t next_ = 0;
+    std::array<fresh, 64> all_;
+    size_t next_ = 0, passed_over_ = 0;
 };
 
 } // namespace ucx_ib_dmabuf

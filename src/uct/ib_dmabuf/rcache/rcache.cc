@@ -97,7 +97,6 @@ void rcache::detach(nic_id nic)
         return;
     }
     nic_slot &slot = nics_[nic];
-    predictor_     = {}; // learns anew
     if (!slot.inherited) {
         slot.used = {};
         changed_.wait(
@@ -165,10 +164,24 @@ void rcache::acquire(guard &locked, entry *e, address_range request)
     add_users(locked, e, request, 1);
     if (std::exchange(e->prefetched, false)) {
         ++nics_[e->nic].used[e->group->device];
-        e->group->ahead = false;
-        if (e->is_allocation) {
-            predictor_.note_use(e->bytes);
-        }
+        note_first_use(locked, *e);
+    }
+}
+
+// An allocation counts once, for the first NIC.
+void rcache::note_first_use(guard &locked, const entry &e)
+{
+    const address_range ahead = std::exchange(e.group->ahead, {});
+    if (!ahead.empty()) {
+        predictor_.note(predictor::fate::used, ahead, true);
+        return;
+    }
+    bool is_first = e.is_allocation;
+    each_entry(locked, e.bytes, [&](const entry *other) {
+        is_first &= other == &e || other->prefetched;
+    });
+    if (is_first) {
+        predictor_.note(predictor::fate::used, e.bytes);
     }
 }
 
@@ -364,7 +377,9 @@ entry *rcache::publish(guard &locked, new_registration *work,
             wanted = e;
         }
     }
-    if (wanted != nullptr && !work->ahead) {
+    if (wanted != nullptr && work->ahead) {
+        wanted->group->ahead = work->request;
+    } else if (wanted != nullptr) {
         acquire(locked, wanted, work->request);
         if (work->persistent) { // other requests fail on a known failure
             failures_.forget(work->memory.identity, work->nic);

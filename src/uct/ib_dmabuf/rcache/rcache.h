@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <bitset>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -44,6 +45,10 @@ struct rcache_settings {
     bool check_identity = false;
     // New memory is registered before it is used, where that is expected.
     bool prefetch = true;
+    // Called without a lock before the first time; false: never.
+    std::function<bool()> begin_prefetching = [] { return true; };
+    // How long the end of a context or of the process waits for that.
+    std::chrono::milliseconds patience{10000};
     // Reports why something was declined, for the log: the same text for each
     // cause, every time that it occurs. Called without any lock held, as is
     // ask_others.
@@ -65,9 +70,8 @@ public:
     using nic_id = ucx_ib_dmabuf::nic_id;
     // The effort for a registration that fails. `persistent` ignores earlier
     // failures and retries a few times, with pauses of milliseconds and all
-    // idle entries evicted. `ahead`, for the cache itself, registers memory
-    // that may never be used, and tries once.
-    enum class effort : uint8_t { normal, persistent, ahead };
+    // idle entries evicted.
+    enum class effort : uint8_t { normal, persistent };
 
     rcache(exporter &memory, const rcache_settings &settings);
     ~rcache(); // all NICs are detached, and no thread uses it
@@ -120,11 +124,14 @@ public:
     {
         withdraw(make_range(address, length), cause::released, true);
     }
-    // As invalidate(), for memory that is new there. A thread of the cache
-    // registers it if that is expected to be of use; then returns true.
+    // Memory that the exporter describes as `whole` is new there. A thread of
+    // the cache registers it if that is expected to be of use; then returns
+    // true.
     bool allocate(uintptr_t address, size_t length);
-    // Registers nothing ahead from now on, and waits until the cache's thread
-    // has left the exporter.
+    // Waits until the cache's thread has left exporter and registrars, and
+    // registers nothing ahead that was allocated before.
+    void leave_driver();
+    // The same, and registers nothing ahead from now on.
     void stop_prefetching();
     // The registrations of a device's NICs may have become invalid, although
     // their memory is the same. These regions leave the index, are deregistered
@@ -143,7 +150,8 @@ public:
     bool ask_others_for_room() { return settings_.ask_others(); }
     // Waits until all unused regions that left the index are deregistered: then
     // the driver can reuse their memory. Returns false if there were none, and
-    // the cache's thread never ran. Does not wait in a registrar's dereg().
+    // the cache's thread deregistered none since this thread's last call. Does
+    // not wait in a registrar's dereg().
     bool flush();
 
     // From now on, every hit is checked by identity.
@@ -180,13 +188,13 @@ private:
 
     // A registration in progress, for one miss. On the stack of its thread.
     struct new_registration {
-        const nic_id nic;
+        nic_id nic = max_nics; // ahead: chosen once the memory is known
         const address_range request;
-        const bool persistent;
-        const bool ahead;
+        const bool persistent = false;
+        const bool ahead      = false;
 
         // Other threads see these, under the lock.
-        address_range range;   // threads that want it wait
+        address_range range = request; // threads that want it wait
         nic_set nics{};        // with these NICs; none: it is not decided
         bool released = false; // some of the memory was released
         // The events before the memory is known: they may name a part of it
@@ -241,6 +249,7 @@ private:
 
     // rcache.cc
     void acquire(guard &, entry *e, address_range request);
+    void note_first_use(guard &, const entry &e);
     void add_users(guard &, entry *e, address_range request, uint32_t change);
     void put_in_list(guard &, export_group *group);
     bool is_current(const entry &e, address_range request);
@@ -251,6 +260,8 @@ private:
     // register.cc
     ucs_status_t miss(nic_id nic, address_range request, effort how,
                       entry **out);
+    void list(guard &, new_registration *work);
+    ucs_status_t perform(new_registration *work, entry **out);
     ucs_status_t begin(new_registration *work, entry **out);
     void learn_limit(guard &, int device); // releases the lock
     bool is_stale(guard &, const segment_run &memory,
@@ -299,8 +310,9 @@ private:
     void run_deferred();
 
     // prefetch.cc
-    void prefetch(guard &); // releases the lock
-    bool is_worthwhile(guard &, const new_registration &work) const;
+    void prefetch(guard &);          // releases the lock
+    bool start_prefetching(guard &); // releases the lock
+    bool choose_nic(guard &, new_registration *work) const;
     void wait_for_prefetch(guard &); // releases the lock
 
     // Calls `call` with each entry, of any NIC, that serves part of the range.
@@ -363,9 +375,11 @@ private:
     struct {
         entry_chain waiting;
         std::thread thread;
-        bool starting = false, stop = false;
+        bool starting = false, stop = false, may_prefetch = false;
     } deferred_;
     std::condition_variable deferred_changed_;
+    // Deregistrations by such threads, of all caches.
+    static inline std::atomic<uint64_t> batches_{0};
 
     // This thread is in a registrar's dereg(), or is the cache's. Calls from
     // there must not wait for this thread, or for one that waits for it.

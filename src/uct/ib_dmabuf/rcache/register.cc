@@ -14,27 +14,36 @@ ucs_status_t rcache::miss(nic_id nic, address_range request, effort how,
 {
     new_registration work{.nic        = nic,
                           .request    = request,
-                          .persistent = how == effort::persistent,
-                          .ahead      = how == effort::ahead,
-                          .range      = request};
+                          .persistent = how == effort::persistent};
     {
         guard locked(lock_);
-        work.next = std::exchange(in_progress_, &work);
+        list(locked, &work);
     }
-    ucs_status_t status = work.memory.describe(memory_, request);
+    return perform(&work, out);
+}
+
+void rcache::list(guard &, new_registration *work)
+{
+    work->next = std::exchange(in_progress_, work);
+}
+
+ucs_status_t rcache::perform(new_registration *work, entry **out)
+{
+    const address_range request = work->request;
+    ucs_status_t status = work->memory.describe(memory_, request, work->ahead);
     if (status == UCS_OK && !aligned(request, granularity_).covers(request)) {
         status = UCS_ERR_INVALID_PARAM; // the last page of all addresses
     }
     if (status == UCS_OK) {
-        status = begin(&work, out);
+        status = begin(work, out);
     }
     if (status == UCS_OK && *out == nullptr) {
-        if (work.memory.joins) {
-            extend(&work);
+        if (work->memory.joins) {
+            extend(work);
         }
-        status = register_memory(&work);
+        status = register_memory(work);
     }
-    return finish(&work, status, out);
+    return finish(work, status, out);
 }
 
 // Returns an entry that another thread has published, or waits for one in
@@ -42,11 +51,11 @@ ucs_status_t rcache::miss(nic_id nic, address_range request, effort how,
 ucs_status_t rcache::begin(new_registration *work, entry **out)
 {
     const segment_run &memory = work->memory;
-    nic_id nic                = work->nic;
     guard locked(lock_);
-    if (work->ahead && !is_worthwhile(locked, *work)) {
+    if (work->ahead && !choose_nic(locked, work)) {
         return UCS_ERR_UNSUPPORTED;
     }
+    const nic_id nic = work->nic;
     learn_limit(locked, memory.device);
     if (work->is_touched()) {
         return UCS_ERR_CANCELED;
@@ -231,8 +240,7 @@ try {
         e->memory.push_back(each);
         return true;
     });
-    e->group->ahead = work->ahead;
-    e->parts_left   = e->memory.size();
+    e->parts_left = e->memory.size();
     e->is_allocation =
         !memory.joins && !memory.in_chunks && (e->bytes == memory.range);
     node.emplace(e->bytes.lo, e);

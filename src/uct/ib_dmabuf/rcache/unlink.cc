@@ -15,8 +15,12 @@ void rcache::unlink(guard &locked, entry *e, cause why, entry_chain *unused)
     export_group &group = *e->group;
     nics_[e->nic].index.erase(e);
     e->why = why;
-    if (why != cause::detached && std::exchange(group.ahead, false)) {
-        process_counters.add("prefetches_unused");
+    if (const auto ahead = std::exchange(group.ahead, {}); !ahead.empty()) {
+        const bool in_vain = why != cause::detached;
+        process_counters.add("prefetches_unused", in_vain);
+        predictor_.note(in_vain ? predictor::fate::unused
+                                : predictor::fate::unknown,
+                        ahead, true);
     }
     if (e->users == 0) {
         take_for_dereg(locked, e, &group.cached, unused);
@@ -155,9 +159,6 @@ void rcache::withdraw(address_range range, cause why, bool is_released)
                 return is_replaced(*e, range) ||
                        (is_released && lose(e, range));
             });
-        }
-        if (range == everything) {
-            wait_for_prefetch(locked);
         }
     }
     depart(&gone);
@@ -312,6 +313,7 @@ void rcache::run_deferred()
             continue;
         }
         entry_chain now = std::exchange(deferred_.waiting, {});
+        ++batches_;
         locked.unlock();
         deregister(&now);
         locked.lock();
@@ -320,11 +322,13 @@ void rcache::run_deferred()
 
 bool rcache::flush()
 {
+    static constinit thread_local uint64_t seen = 0;
     guard locked(lock_);
     // Memory may have been released while it was registered ahead.
     wait_for_prefetch(locked);
+    const bool waited = wait_for_leaving(locked);
     // Or it was over just before this call.
-    return wait_for_leaving(locked) || deferred_.thread.joinable();
+    return std::exchange(seen, batches_) != batches_ || waited;
 }
 
 } // namespace ucx_ib_dmabuf

@@ -17,7 +17,7 @@ void on_event(ucm_event_type_t type, ucm_event_t *event, void *arg) noexcept
     const auto &memory = event->mem_type;
     const auto address = reinterpret_cast<uintptr_t>(memory.address);
 
-    if (cuda_event_is_of_old_memory()) {
+    if (cuda_event_is_of_old_memory() || cuda_event_is_repeated(type, *event)) {
         return; // only for UCX's cache of memory types
     }
     if (cuda_event_is_everything(*event)) {
@@ -25,7 +25,7 @@ void on_event(ucm_event_type_t type, ucm_event_t *event, void *arg) noexcept
     } else if (memory.mem_type != UCS_MEMORY_TYPE_HOST) {
         (type == UCM_EVENT_MEM_TYPE_FREE)
             ? told.on_release(address, memory.size)
-            : told.on_allocation(address, memory.size);
+            : told.on_change(address, memory.size);
     }
 }
 
@@ -160,11 +160,18 @@ void cuda_vendor::watch(listener &told) noexcept
             self->told_->on_events_missed(why);
         },
         this);
-    cuda_events_on_out_of_memory(
-        [](void *arg) {
-            return static_cast<listener *>(arg)->on_out_of_memory();
-        },
-        told_);
+    cuda_events_subscribe(
+        {.out_of_memory =
+             [](void *arg) {
+                 return static_cast<listener *>(arg)->on_out_of_memory();
+             },
+         .allocated =
+             [](uint64_t address, size_t size, void *arg) {
+                 static_cast<listener *>(arg)->on_allocation(address, size);
+             },
+         .context_end =
+             [](void *arg) { static_cast<listener *>(arg)->on_context_end(); },
+         .arg = told_});
 }
 
 size_t cuda_vendor::max_registered(int device)

@@ -36,7 +36,14 @@ public:
 
     // memory.cc. UCS_ERR_UNSUPPORTED: the driver does not report where the
     // memory begins and ends (logged); UCS_ERR_BUSY: a later call may succeed.
-    ucs_status_t describe(uintptr_t address, allocation *out) override;
+    ucs_status_t describe(uintptr_t address, allocation *out) override
+    {
+        return describe_kind(address, false, out);
+    }
+    ucs_status_t describe_whole(uintptr_t address, allocation *out) override
+    {
+        return describe_kind(address, true, out);
+    }
     std::shared_ptr<void> begin(uintptr_t address) override;
     bool is_current(uintptr_t address, uint64_t identity) override;
 
@@ -89,6 +96,7 @@ public:
     void watch(listener &told) noexcept override;
 
 private:
+    ucs_status_t describe_kind(uintptr_t address, bool whole, allocation *out);
     bool is_in_use(CUdevice device) const;
 
     const driver &cuda_;

@@ -28,10 +28,9 @@ struct attributes {
     }
     // Only memory of cuMemAlloc() and similar functions is IPC capable.
     bool is_ordinary() const { return ipc_capable != 0; }
-    bool is_mapped() const
-    {
-        return !is_ordinary() && (context == nullptr) && (pool == nullptr);
-    }
+    // Pool and VMM memory.
+    bool has_no_owner() const { return !is_ordinary() && (context == nullptr); }
+    bool is_mapped() const { return has_no_owner() && (pool == nullptr); }
 };
 
 // All these attributes are older than exports (CUDA 11.7).
@@ -170,13 +169,17 @@ uintptr_t first_known(const driver &cuda, uintptr_t address, size_t length,
 
 } // namespace
 
-ucs_status_t cuda_vendor::describe(uintptr_t address, allocation *out)
+ucs_status_t cuda_vendor::describe_kind(uintptr_t address, bool whole,
+                                        allocation *out)
 {
     relaxed_capture relaxed(cuda_);
     attributes found;
 
     if (!query(cuda_, address, &found) || !found.is_device()) {
         return UCS_ERR_NO_ELEM;
+    }
+    if (whole && (found.has_no_owner() || (found.pool != nullptr))) {
+        return UCS_ERR_UNSUPPORTED;
     }
     const uint64_t reservation = found.is_mapped() ? found.base : 0;
     if (!found.is_ordinary()) {
