@@ -4,6 +4,7 @@
 #include "cuda_api.h"
 #include "cuda_events.h"
 #include "hook_table.h"
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstddef>

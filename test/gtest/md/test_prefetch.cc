@@ -7,12 +7,14 @@
 #include <sched.h>
 #include <thread>
 #include <uct/ib_dmabuf/stats/counters.h>
+#include <uct/ib_dmabuf/stats/live_page.h>
 #include <uct/ib_dmabuf/ucx/ucm.h>
 
 namespace {
 
-// The release of so little starts no thread.
-constexpr size_t size = 1 << 20;
+// The release of so little starts no thread. Each test has a size of its own,
+// as what earlier ones taught is still known.
+constexpr size_t mib = 1 << 20;
 
 uint64_t exports()
 {
@@ -22,6 +24,9 @@ uint64_t exports()
 
 class prefetch_test : public domain_test {
 protected:
+    // Another process that asks for room ends registration ahead.
+    void SetUp() override { ucx_ib_dmabuf::forget_live(); }
+
     void use(const gpu::buffer &memory)
     {
         EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(memory.address(), 1)));
@@ -40,7 +45,7 @@ protected:
         ucm.event_leave();
     }
     // Memory is registered ahead once two of its size were used.
-    void expect_ahead()
+    void expect_ahead(size_t size)
     {
         use(gpu::buffer(size));
         use(gpu::buffer(size));
@@ -82,6 +87,7 @@ pid_t find_thread()
 // processor of its own.
 TEST_F(prefetch_test, its_thread_runs_where_the_process_may)
 {
+    constexpr size_t size = mib;
     for (int i = 0; i < 10; ++i) {
         gpu::buffer unused(size);
     }
@@ -100,7 +106,7 @@ TEST_F(prefetch_test, its_thread_runs_where_the_process_may)
     std::thread([&] {
         EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
         GPU_CALL(cuCtxSetCurrent, context);
-        expect_ahead();
+        expect_ahead(size);
     }).join();
     const pid_t thread = find_thread();
     ASSERT_NE(thread, 0);
@@ -112,6 +118,7 @@ TEST_F(prefetch_test, its_thread_runs_where_the_process_may)
 // Another thread may use the driver only where a thread captures a stream.
 TEST_F(prefetch_test, the_first_use_finds_it_registered)
 {
+    constexpr size_t size = 2 * mib;
     const uint64_t before = ahead();
     use(gpu::buffer(size));
     use(gpu::buffer(size));
@@ -132,7 +139,8 @@ TEST_F(prefetch_test, the_first_use_finds_it_registered)
 // They neither teach nor start anything, and no context is created for them.
 TEST_F(prefetch_test, managed_and_pool_memory_are_not_looked_at)
 {
-    expect_ahead();
+    constexpr size_t size = 4 * mib;
+    expect_ahead(size);
     const uint64_t exported = exports();
     for (int i = 0; i < 10; ++i) {
         CUdeviceptr managed, pooled;
@@ -143,7 +151,7 @@ TEST_F(prefetch_test, managed_and_pool_memory_are_not_looked_at)
     }
     GPU_CALL(cuCtxSynchronize);
     EXPECT_EQ(exported, exports());
-    expect_ahead(); // still
+    expect_ahead(size); // still
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "prefetch.h"
+#include <atomic>
 #include <chrono>
 #include <common/elsewhere.h>
 #include <functional>
@@ -110,6 +111,40 @@ TEST_F(prefetch_test, nothing_is_registered_after_a_release)
         EXPECT_EQ(nic.live(), 0u);
         gpu.free(A);
     }
+}
+
+// Then it was not registered in vain, released meanwhile or not.
+TEST_F(prefetch_test, a_use_may_overtake_the_thread)
+{
+    teach();
+    for (const bool is_released : {true, false}) {
+        std::promise<void> begun, until;
+        std::atomic<bool> first{true};
+        gpu.after_describe = [&] {
+            if (first.exchange(false)) {
+                begun.set_value();
+                until.get_future().wait();
+            }
+        };
+        gpu.alloc(A, 4 * MiB);
+        ASSERT_TRUE(cache->allocate(A, 4 * MiB));
+        begun.get_future().wait();
+        EXPECT_TRUE(first_use(A));
+        if (is_released) {
+            release_surely(A);
+        }
+        until.set_value();
+        cache->leave_driver(); // the thread is done
+        if (!is_released) {
+            release_surely(A);
+        }
+        EXPECT_TRUE(allocate(B));
+        EXPECT_FALSE(first_use(B));
+        release_surely(B);
+        gpu.after_describe = nullptr;
+    }
+    EXPECT_EQ(ahead(), 2u);
+    EXPECT_EQ(in_vain(), 0u);
 }
 
 TEST_F(prefetch_test, a_release_waits_for_nothing)

@@ -48,16 +48,17 @@ void rcache::prefetch(guard &locked)
     const ucs_status_t status = perform(&work, &made);
     locked.lock();
     ++prefetch_;
-    if (status == UCS_OK || status == UCS_ERR_CANCELED) {
+    // Memory that was released earlier may have been used before that.
+    const bool in_vain = (status == UCS_ERR_CANCELED) && work.nics.any();
+    if (status == UCS_OK || in_vain) {
         process_counters.add("prefetches");
-        process_counters.add("prefetches_unused", status != UCS_OK);
+        process_counters.add("prefetches_unused", in_vain);
     }
-    if (status == UCS_ERR_CANCELED) {
+    if (in_vain) {
         ++batches_;
         predictor_.note(predictor::fate::unused, work.request, true);
     } else if (status != UCS_OK) {
         predictor_.note(predictor::fate::unknown, work.request, true);
-        predictor_.watch(work.request, false);
         // Stops before operations lack room.
         prefetches_ = prefetches_ && !lacks_room(status);
     }
