@@ -55,7 +55,7 @@ protected:
 
 // Host memory that CUDA may know in part, as in a hostile buffer.
 constexpr unsigned pages = 3;
-alignas(65536) std::array<char, pages * 65536> host;
+char *const host = static_cast<char *>(aligned_alloc(page, pages *page));
 
 // Tests each combination of pinned pages.
 TEST_F(test_domain, host_memory_that_is_pinned_in_part_is_passed_on)
@@ -64,12 +64,12 @@ TEST_F(test_domain, host_memory_that_is_pinned_in_part_is_passed_on)
         const auto each_pinned = [&](auto call) {
             for (unsigned i = 0; i < pages; ++i) {
                 if ((pinned >> i & 1) != 0) {
-                    call(&host[i * page]);
+                    call(host + i * page);
                 }
             }
         };
         each_pinned([](char *at) { GPU_CALL(cuMemHostRegister, at, page, 0); });
-        expect_passed_on(reinterpret_cast<uintptr_t>(&host), sizeof(host));
+        expect_passed_on(reinterpret_cast<uintptr_t>(host), pages * page);
         each_pinned([](char *at) { GPU_CALL(cuMemHostUnregister, at); });
     }
 }
@@ -125,7 +125,7 @@ TEST_F(test_domain, a_closed_domain_deregisters_all)
 TEST_F(test_domain, a_forked_process_passes_on)
 {
     EXPECT_TRUE(in_child([&] {
-        expect_passed_on(reinterpret_cast<uintptr_t>(&host), page);
+        expect_passed_on(reinterpret_cast<uintptr_t>(host), page);
         return !HasFailure();
     }));
 }
@@ -202,7 +202,7 @@ TEST_F(test_domain, a_completion_is_called_after_an_invalidation_only)
     gpu::buffer pool(mib);
 
     for (const uintptr_t address :
-         {pool.address(), reinterpret_cast<uintptr_t>(&host)}) {
+         {pool.address(), reinterpret_cast<uintptr_t>(host)}) {
         completion told;
         auto other  = invalidating(md_->reg(address, page), &told);
         other.flags = 0;
