@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <thread>
+#include <uct/ib_dmabuf/stats/counters.h>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <uct/ib_dmabuf/ucx/ucm.h>
 #include <unistd.h>
@@ -294,7 +295,15 @@ TEST_F(test_messages, where_each_use_is_checked_ucp_keeps_no_handle)
     using namespace ucx_ib_dmabuf;
     gpu::buffer buffer(mib);
     static size_t dropped;
+    const auto use = [&](size_t length) {
+        const uint64_t before = process_counters.get("identity_checks");
+        EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(buffer.address(), length)));
+        return process_counters.get("identity_checks") - before;
+    };
 
+    use(1001);
+    EXPECT_EQ(0u, use(1001));
+    EXPECT_EQ(1u, process_counters.get("hooks_complete"));
     ASSERT_EQ(UCS_OK, all_ucm().front()->set_event_handler(
                           UCM_EVENT_VM_UNMAPPED | UCM_EVENT_FLAG_NO_INSTALL, 0,
                           [](ucm_event_type_t, ucm_event_t *event, void *) {
@@ -308,9 +317,10 @@ TEST_F(test_messages, where_each_use_is_checked_ucp_keeps_no_handle)
             gpu::entry<void>("cuMemFree_v2"));
         other = std::make_unique<gpu::buffer>(mib); // its event notices that
     }
-    for (size_t length : {1001, 1001, 2001}) { // one is a hit
+    EXPECT_EQ(0u, process_counters.get("hooks_complete"));
+    for (size_t length : {1001, 1001, 2001}) {
         dropped = 0;
-        EXPECT_EQ(UCS_OK, md_->dereg(md_->reg(buffer.address(), length)));
+        EXPECT_EQ(1u, use(length));
         EXPECT_EQ(length, dropped);
     }
 }
