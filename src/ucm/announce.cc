@@ -59,7 +59,8 @@ void pass_on(ucm_event_type_t type, const ucm_event_t &event)
     dispatch(all_ucm().subspan(1), type, address, event.mem_type.size,
              (said == our_ucm().unknown_type) ? std::nullopt
                                               : std::optional(said),
-             !released || registers_unseen || (said == UCS_MEMORY_TYPE_HOST));
+             !released || take_registered(address, event.mem_type.size) ||
+                 (said == UCS_MEMORY_TYPE_HOST));
 }
 
 void on_ucx_event(ucm_event_type_t type, ucm_event_t *event, void *)
@@ -264,8 +265,8 @@ void release::announce(const memory_range &listed, ucs_memory_type_t type)
     if (range_.size == 0) {
         range_.size = 1;
     }
-    const bool may_be_cached =
-        registers_unseen || !is_listed || (type == UCS_MEMORY_TYPE_HOST);
+    const bool may_be_cached = take_registered(range_.base, range_.size) ||
+                               !is_listed || (type == UCS_MEMORY_TYPE_HOST);
     announce_release(range_.base, range_.size, type, may_be_cached);
 }
 

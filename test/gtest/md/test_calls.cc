@@ -9,8 +9,11 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
+#include <pthread.h>
+#include <sys/wait.h>
 #include <thread>
 #include <uct/ib_dmabuf/ucx/ucm.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -173,19 +176,31 @@ TEST_F(test_calls, memory_that_is_there_after_its_release_is_registered_anew)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
-// UCP keeps it until its release is announced to a UCX without CUDA.
-TEST_F(test_calls, what_uct_ib_registers_itself_is_known)
+// Other libraries' handlers of a fork may release memory before and after ours.
+bool releases_in_fork = false;
+void release_in_fork()
 {
-    gpu::buffer ours(mib), theirs(mib, gpu::memory::managed);
-
-    ucx_ib_dmabuf::registers_unseen = false;
-    for (const bool is_unseen : {false, true}) {
-        uct_mem_h memh = nullptr;
-        EXPECT_EQ(UCS_OK,
-                  md_->reg((is_unseen ? theirs : ours).address(), mib, &memh));
-        EXPECT_EQ(UCS_OK, md_->dereg(memh));
-        EXPECT_EQ(is_unseen, ucx_ib_dmabuf::registers_unseen);
+    if (releases_in_fork) {
+        ucx_ib_dmabuf::take_registered(0x1000, 1);
     }
+}
+const int handles_fork =
+    pthread_atfork(release_in_fork, release_in_fork, release_in_fork);
+
+TEST_F(test_calls, a_fork_holds_no_lock_that_a_release_takes)
+{
+    EXPECT_EQ(0, handles_fork);
+    ucx_ib_dmabuf::note_registered(0x1000);
+    releases_in_fork  = true;
+    const pid_t child = fork();
+    releases_in_fork  = false;
+    if (child == 0) {
+        ucx_ib_dmabuf::note_registered(0x1000);
+        _exit(ucx_ib_dmabuf::take_registered(0x1000, 1) ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(0, status);
 }
 
 // UCP would register with the domain, and each operation would fail.

@@ -310,6 +310,7 @@ HOOKED_TEST(CudaEventsMemory, malloc_calls_cuda)
     const alloc_faults::armed now(what);
     for (int i = 0; i < 3; ++i) {
         const uint64_t address = fake.allocate();
+        note_registered(address);
         fake.call("cuMemFreeAsync", fake.allocate_from(POOL), 0);
         fake.call("cuMemPoolTrimTo", POOL, 0);
         fake.get_global(MODULE);

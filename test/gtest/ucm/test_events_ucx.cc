@@ -242,9 +242,13 @@ GPU_TEST(CudaEventsCopies, releases_of_what_ucp_does_not_keep)
     functions.has_cuda             = false;
     EXPECT_TRUE(add_ucm(functions));
 
-    for (const bool kept : {false, true}) {
-        const CUdeviceptr address = allocate(2 * MIB);
-        registers_unseen          = kept;
+    for (const bool kept : {false, true, false, true}) {
+        const CUdeviceptr address = allocate(2 * MIB), next = allocate(2 * MIB);
+        if (kept) {
+            note_registered(address);
+            note_registered(address + MIB / 2);
+            note_registered(next);
+        }
         Events by(nullptr, functions);
         GPU_CALL(cuMemFree, address);
         const auto seen = by.take();
@@ -253,8 +257,12 @@ GPU_TEST(CudaEventsCopies, releases_of_what_ucp_does_not_keep)
             std::ranges::any_of(
                 seen, [&](auto &e) { return e.free && e.covers(address); }),
             kept);
+        EXPECT_FALSE(take_registered(address, 2 * MIB));
+        EXPECT_EQ(take_registered(next, 2 * MIB), kept);
+        GPU_CALL(cuMemFree, next);
     }
-    registers_unseen = false;
+    registers_unseen = true;
+    EXPECT_TRUE(take_registered(MIB, 1));
 }
 
 // A handler of the first instance may release other memory meanwhile.

@@ -3,10 +3,30 @@
 #include "md_table.h"
 #include "ucx_instance.h"
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <set>
+#include <uct/ib_dmabuf/fork.h>
 
 namespace ucx_ib_dmabuf {
 namespace {
+
+// False while every UCX has CUDA: then releases take no lock.
+std::atomic<bool> any_registered{false};
+// The start of each. Never destroyed: memory is released until exit.
+struct registered_memory {
+    std::mutex mutex;
+    std::set<uintptr_t> starts;
+};
+auto &registered = *new registered_memory;
+
+// For a forked child. Another thread of the parent may have held the lock: the
+// child leaks what it protects.
+void forget_registered() noexcept
+{
+    any_registered.store(false);
+    new (&registered) registered_memory;
+}
 
 ucs_status_t md_query(uct_md_h md, uct_md_attr_v2 *attr) noexcept
 {
@@ -29,12 +49,20 @@ ucs_status_t md_mem_reg(uct_md_h md, void *address, size_t length,
 {
     const md_table &self = md_table::of(md);
     const reg_request request{address, length, params};
+    const bool has_fd =
+        (params->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) != 0;
 
     // uct_ib registers all addresses (for paging) and dma-bufs of the caller.
     // UCP passes no dma-buf, as the domain does not offer to register one.
-    return (((request.flags() & UCT_MD_MEM_GVA) != 0) || request.has_dmabuf())
-               ? self.original.reg(request, memh)
-               : self.user->reg(request, memh);
+    if (((request.flags() & UCT_MD_MEM_GVA) != 0) ||
+        (has_fd && (params->dmabuf_fd >= 0))) {
+        return self.original.reg(request, memh);
+    }
+    if (!self.original.instance().ucm().has_cuda &&
+        may_be_allocated(request.start(), length)) {
+        note_registered(request.start());
+    }
+    return self.user->reg(request, memh);
 }
 
 ucs_status_t md_mem_dereg(uct_md_h md,
@@ -96,6 +124,7 @@ md_table *md_table::find(uct_md_h md)
 bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
                       bool tries_data_direct, make_md_ops make)
 {
+    at_fork<nullptr, forget_registered>();
     std::unique_ptr<md_table> made(
         new md_table{{}, {of, md, pd, tries_data_direct}, nullptr});
 
@@ -113,6 +142,34 @@ bool install_override(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
     md->ops                 = made.release()->ops.data();
     override_transports(of);
     return true;
+}
+
+// Allocates and frees nothing under the lock: that may call CUDA, and its hooks
+// take the lock.
+void note_registered(uintptr_t address) noexcept
+try {
+    std::set<uintptr_t> added{address};
+    any_registered.store(true);
+    const std::lock_guard<std::mutex> guard(registered.mutex);
+    registered.starts.merge(added);
+} catch (const std::bad_alloc &) {
+    registers_unseen = true;
+}
+
+bool take_registered(uintptr_t address, size_t length) noexcept
+{
+    if (!any_registered.load()) {
+        return registers_unseen;
+    }
+    std::set<uintptr_t> gone;
+    const std::lock_guard<std::mutex> guard(registered.mutex);
+    auto &all = registered.starts;
+    auto each = all.lower_bound(address);
+
+    while ((each != all.end()) && (*each - address < length)) {
+        gone.insert(all.extract(each++));
+    }
+    return !gone.empty() || registers_unseen;
 }
 
 saved_md_ops::saved_md_ops(const ucx_instance &of, uct_md_h md, ibv_pd *pd,
@@ -141,11 +198,6 @@ ucs_status_t saved_md_ops::query(md_attributes *out) const
 ucs_status_t saved_md_ops::reg(const reg_request &request,
                                uct_mem_h *memh) const
 {
-    if (!registers_unseen && !instance_.ucm().has_cuda &&
-        !request.has_dmabuf() &&
-        may_be_allocated(request.start(), request.length)) {
-        registers_unseen = true;
-    }
     return op<md_mem_reg_function>(op_mem_reg)(
         md_, request.address, request.length, request.details, memh);
 }

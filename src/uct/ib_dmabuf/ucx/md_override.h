@@ -54,11 +54,6 @@ struct reg_request {
                    ? details->flags
                    : 0;
     }
-    bool has_dmabuf() const
-    {
-        return ((details->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) != 0) &&
-               (details->dmabuf_fd >= 0);
-    }
 };
 
 // A request for a remote key of one of our handles, or of a part of it.

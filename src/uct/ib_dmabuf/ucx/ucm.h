@@ -78,10 +78,13 @@ bool add_ucm(const ucm_functions &added) noexcept;
 // events of the first one. Thread-safe.
 std::span<const ucm_functions *const> all_ucm() noexcept;
 
-// Whether uct_ib itself has registered memory that may be a GPU's, for a UCX
-// without CUDA: UCP may keep that until the release is announced. UCP drops the
-// cache's registrations in other ways (saved_md_ops::drop_from_ucp_cache). UCP
-// 1.17 to 1.20 queues each announced release until its next call.
+// In md_override.cc. Notes a registration by a UCX without CUDA, which UCP may
+// cache until the release of its allocation is announced. If registers_unseen
+// is set, UCP may cache registrations in any allocation.
+void note_registered(uintptr_t address) noexcept;
 inline std::atomic<bool> registers_unseen{false};
+// Whether UCP may cache a registration in the released allocation; removes its
+// notes. UCP 1.17 to 1.20 queues each announced release until its next call.
+bool take_registered(uintptr_t address, size_t length) noexcept;
 
 } // namespace ucx_ib_dmabuf
