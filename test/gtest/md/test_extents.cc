@@ -188,6 +188,22 @@ TEST_F(test_extents, what_cannot_be_made_for_all_is_made_for_the_request)
     EXPECT_EQ(UCS_OK, ucp.status);
 }
 
+TEST_F(test_extents, a_nic_that_failed_is_asked_for_the_request)
+{
+    fake_domain other("fake1");
+    gpu::buffer memory(4 * mib);
+    fake_ucp first({md_.get()}), both({md_.get(), &other});
+
+    first.get(memory.address(), mib);
+    fake_ib::now.fail_verbs = EINVAL;
+    uct_mem_h handle        = nullptr;
+    EXPECT_NE(UCS_OK, other.reg(memory.address(), mib, &handle,
+                                ucx::access_all | ucx::hide_errors));
+    fake_ib::now.fail_verbs = 0;
+    EXPECT_EQ(make_range(memory.address() + mib, mib),
+              both.get(memory.address() + mib, mib));
+}
+
 TEST_F(test_extents, keys_to_invalidate_are_of_what_is_packed)
 {
     gpu::buffer memory(4 * mib);

@@ -92,8 +92,10 @@ void rcache::wait_for_prefetch(guard &locked)
     const auto is_over = [this, now = prefetch_] {
         return now % 2 == 0 || prefetch_ != now;
     };
-    if (deregistering_ ||
-        changed_.wait_for(locked, settings_.patience, is_over)) {
+    if (deregistering_ || changed_.wait_until(locked,
+                                              std::chrono::system_clock::now() +
+                                                  settings_.patience,
+                                              is_over)) {
         return;
     }
     prefetches_ = false;

@@ -48,7 +48,8 @@ public:
     // or is neither.
     void note(fate what, address_range memory, bool was_ahead = false)
     {
-        fresh *found       = find(memory.lo);
+        // Newer memory may be watched at the address.
+        fresh *found       = was_ahead ? nullptr : find(memory.lo);
         kind &its          = kinds_[kind_of(found ? found->memory : memory)];
         const bool counts  = was_ahead || found != nullptr;
         const bool is_used = what == fate::used && (counts || its.unused == 0);

@@ -105,7 +105,7 @@ public:
     // one entry: the whole allocation, if it is registered. VMM memory and
     // pools are released in parts, and messages may cross the border of any
     // two.
-    address_range extent(address_range request) const;
+    address_range extent(address_range request);
 
     // The memory in the range is about to be freed: its regions are out of the
     // index when this returns. They are deregistered now, by a thread of the

@@ -179,6 +179,7 @@ void rcache::drop(const char *device)
                  work       = work->next) {
                 work->released |= work->nics[nic];
             }
+            nics_[nic].used = {};
             nics_[nic].index.each(everything, [&](entry *e) {
                 expel(locked, e, cause::failed, &gone);
             });

@@ -73,12 +73,13 @@ void decline(const library &uct_ib, const void *defined,
     const bool is_newer = is_newer_than_known(version);
 
     if (!is_known(defined) && (read_enable() != 0)) {
-        const text what =
-            format("not used for the UCX of %s, %s%s%s%s%s. %s", uct_ib.path(),
-                   why.reason.c_str(), is_newer ? " (it is UCX " : "",
-                   is_newer ? version.c_str() : "",
-                   is_newer ? "; the newest that this plug-in knows is " : "",
-                   is_newer ? newest_known_ucx : "", why.outcome.c_str());
+        const text what = format(
+            "not used for the UCX of %s, %s%s%s%s%s%s. %s", uct_ib.path(),
+            why.reason.c_str(), is_newer ? " (it is UCX " : "",
+            is_newer ? version.c_str() : "",
+            is_newer ? "; the newest that this plug-in knows is " : "",
+            is_newer ? newest_known_ucx : "", is_newer ? ")" : "",
+            why.outcome.c_str());
         warn_once(what, what);
     }
 }
