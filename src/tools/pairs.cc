@@ -87,9 +87,10 @@ void check_acs(const route &gpu, const route &nic, json *out)
     for (const auto *to : {&gpu, &nic}) {
         for (size_t i = std::max<size_t>(shared(gpu, nic), 1);
              i + 1 < to->size(); ++i) {
-            const std::string &bridge       = (*to)[i];
-            const std::optional<bool> found = redirects(
-                file(root + "/sys/bus/pci/devices/" + bridge + "/config"));
+            const std::string &bridge = (*to)[i];
+            std::string config        = root + "/sys/bus/pci/devices/";
+            config.append(bridge).append("/config");
+            const std::optional<bool> found = redirects(file(config));
             readable &= found.has_value();
             if (found.value_or(false)) {
                 redirecting += (redirecting.empty() ? "" : ", ") + bridge;

@@ -224,8 +224,7 @@ address_range rcache::extent(address_range request)
     each_entry(locked, result,
                [&](const entry *e) { is_whole &= e->is_allocation; });
     for (nic_id nic = 0; nic < nic_end_; ++nic) {
-        is_whole &= (nics_[nic].nic == nullptr) ||
-                    (failures_.find(identity, nic) == nullptr);
+        is_whole &= failures_.find(identity, nic) == nullptr;
     }
     return is_whole ? result : request;
 }
