@@ -5,7 +5,7 @@
 #include "fake_domain.h"
 #include <common/elsewhere.h>
 #include <gtest/gtest.h>
-#include <uct/ib_dmabuf/md/process_state.h>
+#include <uct/ib_dmabuf/md/extents.h>
 #include <vector>
 
 using ucx_ib_dmabuf::address_range;
@@ -32,14 +32,16 @@ public:
     // A miss. Returns the range that UCP is told to register.
     address_range get(uintptr_t address, size_t length,
                       ucx_ib_dmabuf::ucs_memory_type_t type =
-                          ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA)
+                          ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA,
+                      uint64_t md_map = 1)
     {
         void *memh = nullptr;
         status     = ucx_ib_dmabuf::get_gpu_memh(
-                {slow, this, address, length, type, 1, 9, "name", &memh});
+                {slow, this, address, length, type, md_map, 9, "name", &memh});
         EXPECT_EQ(status == UCS_OK ? this : nullptr, memh);
         return told;
     }
+    // How many registrations all entries have.
     size_t entries() const { return all.size(); }
 
     ucs_status_t status = UCS_OK;
@@ -117,24 +119,43 @@ private:
 
 class test_extents : public domain_test {
 protected:
+    // UCP that has registered before.
+    static void begin(fake_ucp &ucp)
+    {
+        gpu::buffer other(4096);
+        ucp.get(other.address(), 4096);
+    }
     static size_t registered() { return fake_ib::now.regions.size(); }
 };
 
-TEST_F(test_extents, a_registered_allocation_has_one_entry)
+// The first miss of a context shows with which NICs it registers.
+TEST_F(test_extents, an_allocation_has_one_entry)
+{
+    gpu::buffer first(4 * mib), second(4 * mib);
+    fake_ucp ucp({md_.get()});
+
+    EXPECT_EQ(make_range(first.address(), mib), ucp.get(first.address(), mib));
+    for (size_t at : {size_t{0}, mib, 3 * mib}) {
+        EXPECT_EQ(make_range(second.address(), 4 * mib),
+                  ucp.get(second.address() + at, mib));
+    }
+    EXPECT_EQ(2u, ucp.entries());
+    EXPECT_EQ(2u, registered());
+    EXPECT_EQ(
+        make_range(second.address(), mib),
+        ucp.get(second.address(), mib, ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA, 2))
+        << "other domains";
+}
+
+TEST_F(test_extents, two_nics_register_before_ucp_asks)
 {
     fake_domain other("fake1");
     gpu::buffer memory(4 * mib);
-    fake_ucp ucp({md_.get(), &other}), later({&other});
+    fake_ucp ucp({md_.get(), &other});
 
-    EXPECT_EQ(make_range(memory.address(), mib),
-              ucp.get(memory.address(), mib));
-    for (size_t at : {mib, size_t{0}, 3 * mib}) {
-        EXPECT_EQ(make_range(memory.address(), 4 * mib),
-                  ucp.get(memory.address() + at, mib));
-    }
-    EXPECT_EQ(1u, ucp.entries());
+    begin(ucp);
     EXPECT_EQ(make_range(memory.address(), 4 * mib),
-              later.get(memory.address(), mib));
+              ucp.get(memory.address() + mib, mib));
     EXPECT_EQ(2u, registered());
 }
 
@@ -144,11 +165,11 @@ TEST_F(test_extents, other_memory_stays_as_it_is)
     std::vector<char> host(mib);
     fake_ucp ucp({md_.get()});
 
-    ucp.get(memory.address(), mib);
+    begin(ucp);
     for (auto type : {ucx_ib_dmabuf::UCS_MEMORY_TYPE_HOST,
                       ucx_ib_dmabuf::UCS_MEMORY_TYPE_CUDA_MANAGED}) {
-        EXPECT_EQ(make_range(memory.address() + mib, mib),
-                  ucp.get(memory.address() + mib, mib, type));
+        EXPECT_EQ(make_range(memory.address(), mib),
+                  ucp.get(memory.address(), mib, type));
     }
     const auto address = reinterpret_cast<uintptr_t>(host.data());
     EXPECT_EQ(make_range(address, mib), ucp.get(address, mib));
@@ -162,6 +183,7 @@ TEST_F(test_extents, messages_over_borders_register_nothing_twice)
     fake_ucp ucp({md_.get()});
     const size_t step = memory.step();
 
+    begin(ucp);
     for (int again = 0; again < 3; ++again) {
         for (unsigned i = 0; i < count; ++i) {
             ucp.get(memory.address() + i * step + step / 4, step / 2);
@@ -181,27 +203,41 @@ TEST_F(test_extents, what_cannot_be_made_for_all_is_made_for_the_request)
     gpu::buffer memory(4 * mib);
     fake_ucp ucp({md_.get()});
 
-    ucp.get(memory.address(), mib);
+    begin(ucp);
     ucp.largest = 2 * mib;
-    EXPECT_EQ(make_range(memory.address() + mib, mib),
-              ucp.get(memory.address() + mib, mib));
+    EXPECT_EQ(make_range(memory.address(), mib),
+              ucp.get(memory.address(), mib));
     EXPECT_EQ(UCS_OK, ucp.status);
 }
 
-TEST_F(test_extents, a_nic_that_failed_is_asked_for_the_request)
+TEST_F(test_extents, what_cannot_be_registered_is_asked_for_as_it_is)
 {
-    fake_domain other("fake1");
     gpu::buffer memory(4 * mib);
-    fake_ucp first({md_.get()}), both({md_.get(), &other});
+    fake_ucp ucp({md_.get()});
 
-    first.get(memory.address(), mib);
-    fake_ib::now.fail_verbs = EINVAL;
-    uct_mem_h handle        = nullptr;
-    EXPECT_NE(UCS_OK, other.reg(memory.address(), mib, &handle,
-                                ucx::access_all | ucx::hide_errors));
-    fake_ib::now.fail_verbs = 0;
-    EXPECT_EQ(make_range(memory.address() + mib, mib),
-              both.get(memory.address() + mib, mib));
+    begin(ucp);
+    fake_ib::now.fail_verbs = EFAULT;
+    EXPECT_EQ(make_range(memory.address(), mib),
+              ucp.get(memory.address(), mib));
+    EXPECT_NE(UCS_OK, ucp.status);
+}
+
+TEST_F(test_extents, a_closed_domain_is_forgotten)
+{
+    gpu::buffer memory(4 * mib);
+    fake_ucp ucp({md_.get()});
+
+    begin(ucp);
+    {
+        fake_domain other("fake1");
+        fake_ucp with({&other});
+        begin(with);
+    }
+    fake_domain third("fake2");
+    fake_ucp with({&third});
+    EXPECT_EQ(make_range(memory.address(), mib),
+              with.get(memory.address(), mib));
+    EXPECT_EQ(1u, registered());
 }
 
 TEST_F(test_extents, keys_to_invalidate_are_of_what_is_packed)

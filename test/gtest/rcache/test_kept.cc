@@ -277,8 +277,8 @@ protected:
     ucx_ib_dmabuf::address_range extent(uintptr_t address, size_t length)
     {
         const region *used = hold(address, length);
-        const auto result =
-            cache->extent(ucx_ib_dmabuf::make_range(address, length));
+        const auto result  = ucx_ib_dmabuf::rcache::extent(
+             used, ucx_ib_dmabuf::make_range(address, length));
         cache->put(used, address, length);
         return result;
     }

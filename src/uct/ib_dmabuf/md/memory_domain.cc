@@ -276,6 +276,9 @@ ucs_status_t memory_domain::reg(const reg_request &request,
     const uintptr_t start = request.start();
     const size_t exact    = without_rounding(request);
 
+    if (asked_in_miss != nullptr) {
+        asked_in_miss->add(id_);
+    }
     const region *hit = cache_.find(id_, start, exact);
     const auto status = (hit != nullptr) ? hand_out(hit, start, exact, handle)
                                          : UCS_ERR_CANCELED;

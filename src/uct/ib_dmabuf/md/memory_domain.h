@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "extents.h"
 #include "process_state.h"
 #include <atomic>
 #include <mutex>
@@ -99,7 +100,11 @@ class memory_domain final : public md_ops {
 public:
     memory_domain(const saved_md_ops &original, process_state &shared,
                   bool peer_memory);
-    ~memory_domain() override { cache_.detach(id_); }
+    ~memory_domain() override
+    {
+        forget_asked(id_);
+        cache_.detach(id_);
+    }
     memory_domain(const memory_domain &)            = delete;
     memory_domain &operator=(const memory_domain &) = delete;
 

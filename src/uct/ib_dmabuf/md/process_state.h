@@ -78,9 +78,4 @@ private:
 // held.
 bool do_gpu_atomic(const atomic_request &request, uint64_t *before) noexcept;
 
-// In extents.cc:
-// Has UCP make one entry of its cache for a whole allocation: all that lies
-// inside is a hit then.
-ucs_status_t get_gpu_memh(const memh_request &request) noexcept;
-
 } // namespace ucx_ib_dmabuf

@@ -208,27 +208,6 @@ const region *rcache::find(nic_id nic, uintptr_t address,
     return e;
 }
 
-address_range rcache::extent(address_range request)
-{
-    address_range result = request;
-    uint64_t identity    = 0;
-    guard locked(lock_);
-    each_entry(locked, request, [&](const entry *e) {
-        if (e->is_allocation && e->bytes.covers(request)) {
-            result   = e->bytes;
-            identity = e->memory.front().identity;
-        }
-    });
-    // A NIC that has a part, or failed, is asked for the request only.
-    bool is_whole = true;
-    each_entry(locked, result,
-               [&](const entry *e) { is_whole &= e->is_allocation; });
-    for (nic_id nic = 0; nic < nic_end_; ++nic) {
-        is_whole &= failures_.find(identity, nic) == nullptr;
-    }
-    return is_whole ? result : request;
-}
-
 // Whether the requested memory is the same. If not, it was released without an
 // event, which this call makes good.
 bool rcache::is_current(const entry &e, address_range request)

@@ -105,7 +105,11 @@ public:
     // one entry: the whole allocation, if it is registered. VMM memory and
     // pools are released in parts, and messages may cross the border of any
     // two.
-    address_range extent(address_range request);
+    static address_range extent(const region *used, address_range request)
+    {
+        const entry &e = *static_cast<const entry *>(used);
+        return e.is_allocation ? e.bytes : request;
+    }
 
     // The memory in the range is about to be freed: its regions are out of the
     // index when this returns. They are deregistered now, by a thread of the
