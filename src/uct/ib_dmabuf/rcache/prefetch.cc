@@ -106,6 +106,9 @@ void rcache::wait_for_prefetch(guard &locked)
 
 void rcache::leave_driver()
 {
+    if (!settings_.prefetch) {
+        return; // UCX releases a context after each copy
+    }
     guard locked(lock_);
     predictor_.stop_waiting();
     wait_for_prefetch(locked);
