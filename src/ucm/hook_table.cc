@@ -221,14 +221,13 @@ bool is_in_use(int device)
 }
 
 // Announces afterwards: only the last of many releases destroys the context,
-// and no hook can predict which. A failed query may hide that. Other threads of
-// the plug-in leave the driver before.
+// and no hook can predict which. A failed query may hide that. Threads of the
+// plug-in retain the context as long as they need it.
 struct release_primary {
     using signature = cuda_result(int);
 
     static cuda_result run(signature *next, int device)
     {
-        note_context_end();
         const cuda_result result = next(device);
         if ((result == CUDA_SUCCESS) && !is_in_use(device)) {
             announce_primaries(bit_of(device));
@@ -244,8 +243,7 @@ struct destroy_green_context {
 
     static cuda_result run(signature *next, void *context)
     {
-        const uint64_t before = active_primaries();
-        note_context_end();
+        const uint64_t before    = active_primaries();
         const cuda_result result = next(context);
         const uint64_t gone      = before & ~active_primaries();
         if (gone != 0) {

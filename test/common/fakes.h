@@ -92,6 +92,7 @@ public:
     bool is_current(uintptr_t address, uint64_t identity) override;
     ucs_status_t export_range(uintptr_t address, size_t length,
                               int *fd) override;
+    std::shared_ptr<void> keep_context(uintptr_t) override { return context; }
     size_t granularity() const override { return page_; }
     // The cache calls this only if chunk is set.
     uintptr_t export_begin(uintptr_t address) override
@@ -99,6 +100,7 @@ public:
         return address - address % chunk;
     }
 
+    const std::shared_ptr<int> context = std::make_shared<int>();
     size_t chunk = 0; // an export includes its chunk's bytes before the range
 
     // Returns the memory of the dma-buf. Returns none, after a complaint, if fd

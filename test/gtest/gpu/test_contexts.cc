@@ -103,6 +103,31 @@ TEST_F(test_contexts, primary_contexts_do_not_stay)
     EXPECT_FALSE(primary_is_active(1));
 }
 
+// It is not created for that.
+TEST_F(test_contexts, a_primary_context_is_kept_as_long_as_needed)
+{
+    gpu::use(1);
+    gpu::buffer buffer(4 * mib);
+    const uintptr_t address = buffer.address();
+    allocation found;
+    ASSERT_EQ(UCS_OK, cuda_->describe(address, &found));
+    auto kept = cuda_->keep_context(address);
+    GPU_CALL(cuDevicePrimaryCtxRelease, 1);
+    EXPECT_TRUE(primary_is_active(1));
+    EXPECT_TRUE(cuda_->is_current(address, found.identity));
+    kept.reset();
+    EXPECT_FALSE(primary_is_active(1));
+    EXPECT_EQ(nullptr, cuda_->keep_context(address));
+
+    CUcontext context = gpu::create_context(1);
+    gpu::buffer of_other(4 * mib);
+    EXPECT_EQ(nullptr, cuda_->keep_context(of_other.address()));
+    EXPECT_FALSE(primary_is_active(1));
+    of_other.release();
+    GPU_CALL(cuCtxDestroy, context);
+    gpu::use(0);
+}
+
 // A driver needs a tenth of a second to create a context. is_current() needs
 // none, and ordinary memory needs none.
 TEST_F(test_contexts, a_segment_takes_one_context)

@@ -138,6 +138,24 @@ TEST_F(prefetch_test, the_first_use_finds_it_registered)
     EXPECT_EQ(exported, exports());
 }
 
+// UCX retains and releases the primary context for most copies.
+TEST_F(prefetch_test, other_users_of_the_context_end_nothing)
+{
+    constexpr size_t size = 8 * mib;
+    expect_ahead(size);
+    for (int i = 0; i < 100; ++i) {
+        const uint64_t before = ahead();
+        const gpu::buffer memory(size);
+        CUcontext context;
+        GPU_CALL(cuDevicePrimaryCtxRetain, &context, 0);
+        GPU_CALL(cuDevicePrimaryCtxRelease, 0);
+        while (ahead() == before) {
+            std::this_thread::yield();
+        }
+        use(memory);
+    }
+}
+
 // They neither teach nor start anything, and no context is created for them.
 TEST_F(prefetch_test, managed_and_pool_memory_are_not_looked_at)
 {

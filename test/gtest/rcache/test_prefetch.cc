@@ -163,13 +163,18 @@ TEST_F(prefetch_test, a_release_waits_for_nothing)
 // the process ends. A NIC is not used after it was detached.
 TEST_F(prefetch_test, ends_of_contexts_processes_and_nics_wait)
 {
-    const std::function<void()> ends[] = {[&] { cache->leave_driver(); },
-                                          [&] {
-                                              cache->detach(0);
-                                              EXPECT_EQ(nic.live(), 0u);
-                                              cache->attach(nic);
-                                          },
-                                          [&] { cache->stop_prefetching(); }};
+    const std::function<void()> ends[] = {
+        [&] {
+            EXPECT_GT(gpu.context.use_count(), 1);
+            cache->leave_driver();
+            EXPECT_EQ(gpu.context.use_count(), 1);
+        },
+        [&] {
+            cache->detach(0);
+            EXPECT_EQ(nic.live(), 0u);
+            cache->attach(nic);
+        },
+        [&] { cache->stop_prefetching(); }};
     for (const auto &end : ends) {
         std::promise<void> until;
         std::atomic<bool> over{false};
@@ -188,22 +193,75 @@ TEST_F(prefetch_test, ends_of_contexts_processes_and_nics_wait)
     EXPECT_FALSE(allocate(B));
 }
 
-// A NIC or the driver may hang, or wait for this thread.
+// A NIC or the driver may hang, or wait for this thread. All waits together
+// have one limit.
 TEST_F(prefetch_test, the_wait_has_a_limit)
 {
-    settings.patience = std::chrono::milliseconds(1);
+    settings.patience = std::chrono::milliseconds(100);
     restart();
     std::promise<void> until;
     begin(until);
-    cache->leave_driver(); // returns
+    const auto started = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i) {
+        cache->leave_driver();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - started,
+              50 * settings.patience);
+    const uint64_t deregistered = nic.deregistered;
     until.set_value();
-    while (in_vain() == 0) {
+    while (nic.deregistered == deregistered) {
         std::this_thread::yield();
     }
     EXPECT_EQ(nic.live(), 0u);
+    EXPECT_EQ(in_vain(), 0u);
     release_all();
     teach(10);
     EXPECT_FALSE(allocate(A));
+}
+
+// An operation that needs the room does not wait for the thread. The result is
+// dropped: room that was given away is not taken again.
+TEST_F(prefetch_test, room_waits_for_no_registration_ahead)
+{
+    settings.deferred_size = 0;
+    restart();
+    std::promise<void> until;
+    begin(until);
+    gpu.alloc(B, 8 * MiB);
+    use(B, 1);
+    release_surely(B);
+    EXPECT_EQ(nic.live(), 1u); // the thread is busy
+    EXPECT_TRUE(cache->evict_all_idle());
+    EXPECT_EQ(nic.live(), 0u);
+    const uint64_t deregistered = nic.deregistered;
+    until.set_value();
+    while (nic.deregistered == deregistered) {
+        std::this_thread::yield();
+    }
+    EXPECT_EQ(nic.live(), 0u);
+    EXPECT_EQ(in_vain(), 0u);
+}
+
+// Then it is not known whether the memory would have been used.
+TEST_F(prefetch_test, other_ends_of_a_registration_teach_nothing)
+{
+    const std::function<void()> ends[] = {
+        [&] { release_all(); },
+        [&] {
+            cache->drop(nic.name());
+            use(A, 1);
+            release_surely(A);
+        },
+    };
+    for (const auto &end : ends) {
+        for (int i = 0; i < 3; ++i) {
+            teach();
+            EXPECT_TRUE(allocate(A));
+            end();
+        }
+    }
+    EXPECT_EQ(ahead(), 16u);
+    EXPECT_EQ(in_vain(), 0u);
 }
 
 // What waits for the thread when a context ends may be of that context.

@@ -57,6 +57,10 @@ public:
     // May throw std::bad_alloc.
     virtual std::shared_ptr<void> begin(uintptr_t) { return nullptr; }
 
+    // Keeps the context of the memory at the address, if others share it, until
+    // the result is destroyed: then it may end.
+    virtual std::shared_ptr<void> keep_context(uintptr_t) { return nullptr; }
+
     // Whether the address still has that identity: one cheap driver call.
     virtual bool is_current(uintptr_t address, uint64_t identity) = 0;
 

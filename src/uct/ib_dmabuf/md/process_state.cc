@@ -48,7 +48,9 @@ void begin_thread()
     if (sched_getaffinity(getpid(), sizeof(allowed), allowed.data()) == 0) {
         sched_setaffinity(0, sizeof(allowed), allowed.data());
     }
-    pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+    if (sched_getscheduler(0) == SCHED_OTHER) {
+        pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+    }
 }
 
 rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)

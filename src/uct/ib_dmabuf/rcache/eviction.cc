@@ -66,7 +66,9 @@ bool rcache::wait_for_leaving(guard &locked)
     if (leaving_.empty() || deregistering_) {
         return false;
     }
-    changed_.wait(locked, [this, last = departures_] {
+    const uint64_t last = departures_;
+    deregister_waiting(locked);
+    changed_.wait(locked, [this, last] {
         return leaving_.empty() || leaving_.front().departure > last;
     });
     return true;

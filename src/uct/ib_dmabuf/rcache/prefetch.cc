@@ -45,11 +45,15 @@ void rcache::prefetch(guard &locked)
     list(locked, &work);
     ++prefetch_;
     locked.unlock();
-    const ucs_status_t status = perform(&work, &made);
+    ucs_status_t status;
+    {
+        const auto context = memory_.keep_context(work.request.lo);
+        status             = perform(&work, &made);
+    }
     locked.lock();
     ++prefetch_;
     // Memory that was released earlier may have been used before that.
-    const bool in_vain = (status == UCS_ERR_CANCELED) && work.nics.any();
+    const bool in_vain = work.in_vain && work.nics.any();
     if (status == UCS_OK || in_vain) {
         process_counters.add("prefetches");
         process_counters.add("prefetches_unused", in_vain);
@@ -84,31 +88,25 @@ bool rcache::choose_nic(guard &locked, new_registration *work) const
            !others_register(locked, work->nic, memory.range);
 }
 
-// Contexts may end only while no thread calls the driver in them, and the
-// process only while none calls it. The driver or a NIC may hang, or wait for
-// this thread. Then the caller goes on, and the memory is not used.
+// A context may be destroyed only while no thread calls the driver in it, and
+// the process may end only while none calls it. The driver or a NIC may hang,
+// or wait for this thread. Then the caller goes on, later ones do not wait, and
+// finish() drops the result.
 void rcache::wait_for_prefetch(guard &locked)
 {
     const auto is_over = [this, now = prefetch_] {
         return now % 2 == 0 || prefetch_ != now;
     };
-    if (deregistering_ || changed_.wait_until(locked,
-                                              std::chrono::system_clock::now() +
-                                                  settings_.patience,
-                                              is_over)) {
-        return;
-    }
-    prefetches_ = false;
-    for (auto *work = in_progress_; work != nullptr; work = work->next) {
-        work->released |= work->ahead;
+    if (prefetches_ && !deregistering_ &&
+        !changed_.wait_until(
+            locked, std::chrono::system_clock::now() + settings_.patience,
+            is_over)) {
+        prefetches_ = false;
     }
 }
 
 void rcache::leave_driver()
 {
-    if (!settings_.prefetch) {
-        return; // UCX releases a context after each copy
-    }
     guard locked(lock_);
     predictor_.stop_waiting();
     wait_for_prefetch(locked);
@@ -116,8 +114,9 @@ void rcache::leave_driver()
 
 void rcache::stop_prefetching()
 {
+    guard locked(lock_);
+    wait_for_prefetch(locked);
     prefetches_ = false;
-    leave_driver();
 }
 
 } // namespace ucx_ib_dmabuf

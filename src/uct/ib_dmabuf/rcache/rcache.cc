@@ -111,6 +111,7 @@ void rcache::detach(nic_id nic)
         locked.unlock();
         deregister(&all);
         locked.lock();
+        deregister_waiting(locked);
         changed_.wait(locked, [&] { return slot.busy == 0; });
     }
     failures_.forget(nic);
@@ -316,7 +317,9 @@ ucs_status_t rcache::finish(new_registration *work, ucs_status_t status,
                 break;
             }
         }
-        if (*out == nullptr && work->released) {
+        // Room may have been given away, or a wait for the thread ended.
+        const bool is_unwanted = work->ahead && (each_use_ || !prefetches_);
+        if (*out == nullptr && (work->released || is_unwanted)) {
             status = UCS_ERR_CANCELED; // the release may be the cause of errors
         } else if (*out == nullptr && status == UCS_OK) {
             *out = publish(locked, work, &gone);

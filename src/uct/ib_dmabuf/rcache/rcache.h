@@ -200,7 +200,9 @@ private:
         // Other threads see these, under the lock.
         address_range range = request; // threads that want it wait
         nic_set nics{};        // with these NICs; none: it is not decided
-        bool released = false; // some of the memory was released
+        bool released = false; // some of the memory was released, or the NIC
+                               // has failed
+        bool in_vain = false;  // released, and not with everything
         // The events before the memory is known: they may name a part of it
         // that was not requested. The last is around all that have no place.
         std::array<address_range, 16> events = all_nothing();
@@ -221,6 +223,7 @@ private:
         void note_event(address_range event)
         {
             released |= range.overlaps(event);
+            in_vain |= range.overlaps(event) && event != everything;
             if (nics.none()) {
                 address_range &one = events[event_count];
                 one                = hull(one, event);
@@ -299,6 +302,7 @@ private:
     bool ask_others(new_registration *work);
 
     // unlink.cc
+    void forget_ahead(guard &, export_group *group, bool is_released);
     void unlink(guard &, entry *e, cause why, entry_chain *unused);
     void note(guard &, const entry &e, departing *out);
     void expel(guard &, entry *e, cause why, departing *out);
@@ -310,7 +314,8 @@ private:
     void call_dereg(const entry &e);
     void deregister_soon(entry_chain *taken);
     bool defer(entry_chain *taken);
-    bool start_thread(guard &); // releases the lock
+    void deregister_waiting(guard &); // releases the lock
+    bool start_thread(guard &);       // releases the lock
     void run_deferred();
 
     // prefetch.cc

@@ -10,18 +10,24 @@ namespace ucx_ib_dmabuf {
 
 constinit thread_local bool rcache::deregistering_ = false;
 
+// Memory that was registered ahead was not used so far.
+void rcache::forget_ahead(guard &, export_group *group, bool is_released)
+{
+    const address_range ahead = std::exchange(group->ahead, {});
+    if (!ahead.empty()) {
+        process_counters.add("prefetches_unused", is_released);
+        predictor_.note(is_released ? predictor::fate::unused
+                                    : predictor::fate::unknown,
+                        ahead, true);
+    }
+}
+
 void rcache::unlink(guard &locked, entry *e, cause why, entry_chain *unused)
 {
     export_group &group = *e->group;
     nics_[e->nic].index.erase(e);
     e->why = why;
-    if (const auto ahead = std::exchange(group.ahead, {}); !ahead.empty()) {
-        const bool in_vain = why != cause::detached;
-        process_counters.add("prefetches_unused", in_vain);
-        predictor_.note(in_vain ? predictor::fate::unused
-                                : predictor::fate::unknown,
-                        ahead, true);
-    }
+    forget_ahead(locked, &group, why == cause::released);
     if (e->users == 0) {
         take_for_dereg(locked, e, &group.cached, unused);
     } else {
@@ -151,6 +157,9 @@ void rcache::withdraw(address_range range, cause why, bool is_released)
             work->note_event(range);
         }
         each_entry(locked, range, [&](entry *e) {
+            if (range == everything) {
+                forget_ahead(locked, e->group.get(), false);
+            }
             expel(locked, e, why, &gone);
             process_counters.add("invalidations");
         });
@@ -304,7 +313,7 @@ void rcache::run_deferred()
     for (;;) {
         deferred_changed_.wait(locked, [this] {
             return deferred_.stop || !deferred_.waiting.empty() ||
-                   predictor_.has_next();
+                   (prefetches_ && predictor_.has_next());
         });
         if (deferred_.waiting.empty()) {
             if (deferred_.stop) {
@@ -319,6 +328,15 @@ void rcache::run_deferred()
         deregister(&now);
         locked.lock();
     }
+}
+
+// The thread may be in a registration.
+void rcache::deregister_waiting(guard &locked)
+{
+    entry_chain waiting = std::exchange(deferred_.waiting, {});
+    locked.unlock();
+    deregister(&waiting);
+    locked.lock();
 }
 
 bool rcache::flush()

@@ -45,6 +45,8 @@ public:
         return describe_kind(address, true, out);
     }
     std::shared_ptr<void> begin(uintptr_t address) override;
+    // The primary context of the GPU.
+    std::shared_ptr<void> keep_context(uintptr_t address) override;
     bool is_current(uintptr_t address, uint64_t identity) override;
 
     // memory.cc. Failures are logged with their cause. UCS_ERR_UNSUPPORTED:

@@ -198,6 +198,29 @@ std::shared_ptr<void> cuda_vendor::begin(uintptr_t address)
     return std::make_shared<current_context>(cuda_, address);
 }
 
+std::shared_ptr<void> cuda_vendor::keep_context(uintptr_t address)
+try {
+    const relaxed_capture relaxed(cuda_);
+    int gpu           = 0;
+    CUdevice device   = 0;
+    CUcontext context = nullptr;
+
+    // Retaining must not create a context.
+    if ((cuda_.pointer_get_attribute(&gpu, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                     address) != CUDA_SUCCESS) ||
+        (cuda_.device_get(&device, gpu) != CUDA_SUCCESS) ||
+        !cuda_.is_active(device) ||
+        (cuda_.primary_ctx_retain(&context, device) != CUDA_SUCCESS)) {
+        return nullptr;
+    }
+    return {context, [this, device](void *) {
+                const relaxed_capture again(cuda_);
+                cuda_.primary_ctx_release(device);
+            }};
+} catch (const std::bad_alloc &) {
+    return nullptr; // the deleter was called
+}
+
 bool cuda_vendor::is_current(uintptr_t address, uint64_t identity)
 {
     unsigned long long found = 0;
