@@ -2,7 +2,6 @@
 //
 // New memory that is registered before its first use, on the simulated GPU.
 #include "fake_domain.h"
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sched.h>
@@ -25,7 +24,6 @@ uint64_t exports()
 
 class prefetch_test : public domain_test {
 protected:
-    static void SetUpTestSuite() { setenv("UCX_IB_DMABUF_PREFETCH", "y", 1); }
     // Another process that asks for room ends registration ahead.
     void SetUp() override { ucx_ib_dmabuf::forget_live(); }
 

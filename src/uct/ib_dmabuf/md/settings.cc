@@ -40,7 +40,7 @@ constexpr setting all_settings[] = {
      "that loses bytes is not used. \"off\" trusts each path.",
      offsetof(settings, prove), setting_kind::on_off},
 
-    {"PREFETCH", "n",
+    {"PREFETCH", "y",
      "Register new GPU memory in the background, before it is first used, if\n"
      "earlier allocations of its size were used.",
      offsetof(settings, prefetch), setting_kind::boolean},

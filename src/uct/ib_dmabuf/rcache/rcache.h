@@ -47,7 +47,7 @@ struct rcache_settings {
     bool prefetch = true;
     // Called without a lock before the first time; false: never.
     std::function<bool()> begin_prefetching = [] { return true; };
-    // How long the end of a context or of the process waits for that.
+    // How long the ends of contexts and of the process wait for that, in all.
     std::chrono::milliseconds patience{10000};
     // Reports why something was declined, for the log: the same text for each
     // cause, every time that it occurs. Called without any lock held, as is
