@@ -330,9 +330,12 @@ void rcache::run_deferred()
     }
 }
 
-// The thread may be in a registration.
+// While the thread registers ahead.
 void rcache::deregister_waiting(guard &locked)
 {
+    if (prefetch_ % 2 == 0) {
+        return; // the thread is about to
+    }
     entry_chain waiting = std::exchange(deferred_.waiting, {});
     locked.unlock();
     deregister(&waiting);
