@@ -319,6 +319,8 @@ ucs_status_t nic::reg(ucx_ib_dmabuf::dmabuf_exports &memory, int,
     }
     all_.insert(made.get());
     *handle = made.release();
+    locked.unlock();
+    fire(after_reg);
     return UCS_OK;
 }
 

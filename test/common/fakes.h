@@ -196,6 +196,7 @@ public:
     faults reg_faults;
     // Called once, without a lock, to make something happen at that moment.
     std::function<void()> during_reg;
+    std::function<void()> after_reg;
     std::function<void()> after_refusal; // for lack of room
     std::function<void()> after_dereg;
     // For a NIC with users that cache regions. Set it before attaching the NIC.

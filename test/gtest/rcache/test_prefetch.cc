@@ -3,8 +3,10 @@
 #include <atomic>
 #include <chrono>
 #include <common/elsewhere.h>
+#include <csignal>
 #include <functional>
 #include <future>
+#include <sys/time.h>
 #include <thread>
 
 // New memory is registered before its first use, if earlier memory of its size
@@ -240,6 +242,110 @@ TEST_F(prefetch_test, room_waits_for_no_registration_ahead)
     }
     EXPECT_EQ(nic.live(), 0u);
     EXPECT_EQ(in_vain(), 0u);
+}
+
+// The NIC has room for one registration, which the thread makes, or has made in
+// vain. An operation that is refused gets that room.
+TEST_F(prefetch_test, operations_come_first_where_room_is_scarce)
+{
+    for (const bool is_busy : {true, false}) {
+        restart();
+        teach();
+        std::promise<void> until;
+        std::atomic<bool> begun{!is_busy};
+        if (is_busy) {
+            nic.after_reg = [&] {
+                begun = true;
+                until.get_future().wait();
+            };
+        }
+        gpu.alloc(A, 4 * MiB);
+        ASSERT_TRUE(cache->allocate(A, 4 * MiB));
+        while (!begun || !has_entry(A)) {
+            std::this_thread::yield();
+        }
+        nic.limit(4 * MiB);
+        nic.after_refusal = [&] { until.set_value(); };
+        gpu.alloc(B, 4 * MiB);
+        use(B, 4 * MiB);
+        EXPECT_FALSE(cache->checks_each_use());
+        nic.limit(SIZE_MAX);
+        gpu.alloc(C, 4 * MiB);
+        EXPECT_FALSE(cache->allocate(C, 4 * MiB));
+        release_all();
+    }
+}
+
+TEST_F(prefetch_test, the_oldest_memory_comes_first)
+{
+    teach(20);
+    std::promise<void> until;
+    begin(until);
+    std::vector<uintptr_t> order;
+    gpu.each_call = [&](fakes::call what, uintptr_t address, size_t) {
+        if (what == fakes::call::export_range) {
+            order.push_back(address);
+            if (address == B) {
+                gpu.alloc(C, 4 * MiB);
+                cache->allocate(C, 4 * MiB);
+            }
+        }
+    };
+    for (const uintptr_t base : {B, B + 4 * MiB, B + 8 * MiB}) {
+        gpu.alloc(base, 4 * MiB);
+        EXPECT_TRUE(cache->allocate(base, 4 * MiB));
+    }
+    until.set_value();
+    while (!has_entry(C)) {
+        std::this_thread::yield();
+    }
+    cache->flush();
+    EXPECT_EQ(order, (std::vector{B, B + 4 * MiB, B + 8 * MiB, C}));
+    gpu.each_call = nullptr;
+    release_all();
+    gpu.free(B + 4 * MiB);
+    gpu.free(B + 8 * MiB);
+}
+
+// Its operations would wait for a thread that gets no time.
+TEST_F(prefetch_test, not_if_the_thread_has_another_priority)
+{
+    settings.begin_thread = [] { return false; };
+    restart();
+    for (int i = 0; i < 10; ++i) {
+        gpu.alloc(A, 4 * MiB);
+        cache->allocate(A, 4 * MiB); // starts the thread
+        use(A, 1);
+        release_surely(A);
+    }
+    EXPECT_EQ(ahead(), 0u);
+}
+
+// A handler of signals may call exit() while its thread holds the lock.
+TEST_F(prefetch_test, an_exit_in_a_handler_returns)
+{
+    static rcache *used;
+    static std::atomic<bool> ended, has_waited;
+    used       = cache.get();
+    has_waited = false;
+    gpu.alloc(A, 4 * MiB);
+    signal(SIGALRM, [](int) {
+        const auto before = std::chrono::steady_clock::now();
+        used->stop_prefetching();
+        has_waited = has_waited || std::chrono::steady_clock::now() - before >
+                                       std::chrono::milliseconds(90);
+        ended = true;
+    });
+    while (!has_waited) {
+        const itimerval once{{0, 0}, {0, 100}};
+        ended = false;
+        setitimer(ITIMER_REAL, &once, nullptr);
+        while (!ended) {
+            use(A, 1);
+        }
+    }
+    signal(SIGALRM, SIG_DFL);
+    release_surely(A);
 }
 
 // Then it is not known whether the memory would have been used.

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <uct/ib_dmabuf/fork.h>
 #include <uct/ib_dmabuf/stats/stats_file.h>
 #include <uct/ib_dmabuf/ucx/log.h>
@@ -36,8 +37,9 @@ void log_event(const rcache_event &event)
 
 // The cache's thread was started by any thread of the program, perhaps one on
 // processors of its own. It preempts none, and gets its share when an operation
-// waits for it. A niceness could not be taken back for that.
-void begin_thread()
+// waits for it. Returns false if it has another priority than the main thread,
+// which mostly cannot be changed: operations might wait for long.
+bool begin_thread()
 {
     constexpr size_t most = 64; // 65536 processors
     std::array<cpu_set_t, most> allowed{};
@@ -48,9 +50,10 @@ void begin_thread()
     if (sched_getaffinity(getpid(), sizeof(allowed), allowed.data()) == 0) {
         sched_setaffinity(0, sizeof(allowed), allowed.data());
     }
-    if (sched_getscheduler(0) == SCHED_OTHER) {
-        pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
-    }
+    return (sched_getscheduler(0) == SCHED_OTHER) &&
+           (getpriority(PRIO_PROCESS, 0) ==
+            getpriority(PRIO_PROCESS, getpid())) &&
+           (pthread_setschedparam(pthread_self(), SCHED_BATCH, &none) == 0);
 }
 
 rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)

@@ -33,7 +33,11 @@ bool rcache::start_prefetching(guard &locked)
         deferred_.may_prefetch = may;
         prefetches_            = prefetches_ && may;
     }
-    return prefetches_ && start_thread(locked);
+    if (prefetches_ && start_thread(locked)) {
+        return true;
+    }
+    prefetches_ = prefetches_ && deferred_.starting; // else there is none
+    return false;
 }
 
 // Runs in the cache's thread. The work is listed as it is chosen: no release in
@@ -112,11 +116,37 @@ void rcache::leave_driver()
     wait_for_prefetch(locked);
 }
 
+// A signal's handler may call exit() while its thread holds the lock.
 void rcache::stop_prefetching()
 {
+    guard locked(lock_, std::try_to_lock);
+    for (int ms = 0; !locked && ms < 100; ++ms) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        (void)locked.try_lock();
+    }
+    if (locked) {
+        wait_for_prefetch(locked);
+    }
+    prefetches_ = false;
+}
+
+// An operation lacks room: memory that was registered ahead and not used goes
+// first. Returns whether there may have been any.
+bool rcache::give_up_ahead()
+{
     guard locked(lock_);
+    const bool is_busy = prefetches_ && prefetch_ % 2 != 0;
     wait_for_prefetch(locked);
     prefetches_ = false;
+    entry_chain unused;
+    for (const export_group *group : lru_) {
+        for (const entry &e : group->cached) {
+            if (!group->ahead.empty()) {
+                unused.push(const_cast<entry *>(&e));
+            }
+        }
+    }
+    return evict(locked, unused) || is_busy;
 }
 
 } // namespace ucx_ib_dmabuf

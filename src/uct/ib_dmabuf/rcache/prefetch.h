@@ -41,7 +41,7 @@ public:
             place = &all_[next_++ % all_.size()];
         }
         if (place != nullptr) {
-            *place = {memory, waits};
+            *place = {memory, waits, ++watched_};
         }
     }
     // The first use or the end of memory that was registered ahead, is watched,
@@ -79,11 +79,13 @@ public:
         std::ranges::for_each(all_, [](fresh &each) { each.waits = false; });
     }
     bool has_next() const { return std::ranges::any_of(all_, &fresh::waits); }
-    // The next allocation to be registered, which exists. Counts as registered
+    // The oldest allocation that waits, which exists. Counts as registered
     // ahead until it is noted.
     address_range take()
     {
-        fresh &next = *std::ranges::find_if(all_, &fresh::waits);
+        fresh &next = *std::ranges::min_element(all_, {}, [](auto &each) {
+            return each.waits ? each.number : UINT64_MAX;
+        });
         ++kinds_[kind_of(next.memory)].ahead;
         return std::exchange(next, {}).memory;
     }
@@ -96,7 +98,8 @@ private:
     // A recent allocation that was neither used nor released.
     struct fresh {
         address_range memory;
-        bool waits = false; // to be registered
+        bool waits      = false; // to be registered
+        uint64_t number = 0;     // in the order of watch()
     };
 
     static size_t kind_of(address_range memory)
@@ -114,6 +117,7 @@ private:
     std::array<kind, 65> kinds_;
     std::array<fresh, 64> all_;
     size_t next_ = 0, passed_over_ = 0;
+    uint64_t watched_ = 0;
 };
 
 } // namespace ucx_ib_dmabuf

@@ -56,8 +56,8 @@ struct rcache_settings {
     // Asks other processes to evict their idle regions, as the GPU or a NIC
     // lacks room although nothing is idle here. Returns whether any did.
     std::function<bool()> ask_others = [] { return false; };
-    // Called first in the cache's thread.
-    std::function<void()> begin_thread = [] {};
+    // Called first in the cache's thread; false: it registers nothing ahead.
+    std::function<bool()> begin_thread = [] { return true; };
     std::function<void(const rcache_event &event)> trace =
         [](const rcache_event &) {};
 };
@@ -322,6 +322,7 @@ private:
     void prefetch(guard &);          // releases the lock
     bool start_prefetching(guard &); // releases the lock
     bool choose_nic(guard &, new_registration *work) const;
+    bool give_up_ahead();
     void wait_for_prefetch(guard &); // releases the lock
 
     // Calls `call` with each entry, of any NIC, that serves part of the range.

@@ -256,6 +256,9 @@ try {
 ucs_status_t rcache::prepare(new_registration *work)
 {
     guard locked(lock_);
+    if (work->ahead && each_use_) {
+        return UCS_ERR_CANCELED; // room is scarce now
+    }
     const entry &e            = work->new_entries.front();
     const export_group &group = *e.group;
     const auto fits           = [&] {
@@ -324,6 +327,9 @@ ucs_status_t rcache::export_and_register(new_registration *work)
     process_counters.add("exports", memory.made());
     work->export_failed = status != UCS_OK && memory.failed();
     if (lacks_room(status) && !work->ahead) {
+        if (give_up_ahead()) {
+            return export_and_register(work);
+        }
         need_each_use();
         guard locked(lock_);
         if (room_freed_ == freed) {

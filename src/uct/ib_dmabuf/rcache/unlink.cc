@@ -307,9 +307,10 @@ bool rcache::start_thread(guard &locked)
 
 void rcache::run_deferred()
 {
-    settings_.begin_thread();
-    deregistering_ = true;
+    const bool may_prefetch = settings_.begin_thread();
+    deregistering_          = true;
     guard locked(lock_);
+    prefetches_ = prefetches_ && may_prefetch;
     for (;;) {
         deferred_changed_.wait(locked, [this] {
             return deferred_.stop || !deferred_.waiting.empty() ||

@@ -205,7 +205,8 @@ try {
     CUdevice device   = 0;
     CUcontext context = nullptr;
 
-    // Retaining must not create a context.
+    // Retaining must not create a context. One that ends now may be created
+    // anew, for a moment.
     if ((cuda_.pointer_get_attribute(&gpu, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                      address) != CUDA_SUCCESS) ||
         (cuda_.device_get(&device, gpu) != CUDA_SUCCESS) ||
