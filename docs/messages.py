@@ -15,7 +15,7 @@ import re
 import sys
 
 LITERAL = r'"(?:[^"\\\n]|\\.)*"'
-CALL = re.compile(r"\b(log_warn|log_error|log_message|warn_once|warn|decline|say|"
+CALL = re.compile(r"\b(log_warn|log_error\)?|warn_once|warn|decline|say|"
                   r"fprintf|return failed|check_result|untested)\s*\(")
 # Texts of some length in these files are causes that other files' warnings name.
 PARTS = ("path/loopback.cc", "path/path_check.cc", "ucm/code_patch.cc", "ucm/announce.cc",

@@ -37,8 +37,10 @@ static struct {
     unsigned long long loaded, unloaded; /* libraries, at the last look */
     size_t seen, count;                  /* libraries, and those that are it */
     char path[PATH_MAX];
-    const char *symbols[5]; /* the four that this library uses, and NULL */
-    void *found[4];
+    struct {
+        const char *name;
+        void *found;
+    } symbols[5]; /* the four that this library uses, and none */
 } only = {.busy = ATOMIC_FLAG_INIT};
 
 /* Looks at the libraries that were loaded since the last time. */
@@ -86,15 +88,15 @@ static inline void *only_symbol(const char *symbol)
     dl_iterate_phdr(note_libucs, &index);
     if ((only.count == 1) && (strchr(only.path, '/') != NULL)) {
         size_t i = 0;
-        while ((only.symbols[i] != NULL) &&
-               (strcmp(only.symbols[i], symbol) != 0)) {
+        while ((only.symbols[i].name != NULL) &&
+               (strcmp(only.symbols[i].name, symbol) != 0)) {
             ++i;
         }
-        if (only.symbols[i] == NULL) {
-            only.found[i]   = loaded_symbol(only.path, symbol);
-            only.symbols[i] = symbol;
+        if (only.symbols[i].name == NULL) {
+            only.symbols[i].found = loaded_symbol(only.path, symbol);
+            only.symbols[i].name  = symbol;
         }
-        found = only.found[i];
+        found = only.symbols[i].found;
     }
     atomic_flag_clear(&only.busy);
     return found;

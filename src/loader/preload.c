@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PLUGIN  "libuct_ib_dmabuf.so.0"
 #define EXPORTS __attribute__((visibility("default")))
@@ -154,68 +155,41 @@ static void *ucx_symbol(const void *inside, const void *caller,
 static _Atomic(module_init_func_t) plugin_init;
 static atomic_bool complained;
 
-static void say(char *why, size_t max, const char *path, const char *reason)
+/* Opens the file that the user names, or that is beside this library. */
+static module_init_func_t open_plugin(void)
 {
-    snprintf(why, max,
-             "cannot load %s: %s. " WITHOUT_PLUGIN
-             ". Install the plug-in beside "
-             "libucx_ib_dmabuf_preload.so or name it in UCX_IB_DMABUF_MODULE",
-             path, reason);
-}
-
-/* Returns the start or NULL, and sets why, unless the file may be missing. */
-static module_init_func_t open_plugin(const char *path, int must_exist,
-                                      char *why, size_t max)
-{
-    FILE *file = fopen(path, "re");
-
-    if (file == NULL) {
-        if (must_exist) {
-            say(why, max, path, "no such file, or not readable");
-        }
-        return NULL;
-    }
-    fclose(file);
-
-    module_init_func_t init;
-    void *dl = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-    if (dl == NULL) {
-        say(why, max, path, dlerror());
-        return NULL;
-    }
-    *(void **)&init = dlsym(dl, "ucs_module_global_init");
-    if (init == NULL) {
-        say(why, max, path, "it is another library");
-    }
-    return init;
-}
-
-/* Searches beside this library, then in UCX's module directory below it. */
-static module_init_func_t find_plugin(char *why, size_t max)
-{
-    static const char *const folders[2] = {"", "ucx/"};
     /* A privileged program must not load a library that its user names. */
     const char *named       = secure_getenv("UCX_IB_DMABUF_MODULE");
     char path[PATH_MAX]     = PLUGIN;
+    const char *why         = "it is another library";
     module_init_func_t init = NULL;
     const char *slash;
     Dl_info self;
 
     if ((named != NULL) && (named[0] != '\0')) {
-        return open_plugin(named, 1, why, max);
+        snprintf(path, sizeof(path), "%s", named);
+    } else if (dladdr((void *)open_plugin, &self) &&
+               ((slash = strrchr(self.dli_fname, '/')) != NULL)) {
+        const int length = (int)(slash - self.dli_fname);
+        snprintf(path, sizeof(path), "%.*s/" PLUGIN, length, self.dli_fname);
+        if (access(path, F_OK) != 0) { /* UCX's module directory below it */
+            snprintf(path, sizeof(path), "%.*s/ucx/" PLUGIN, length,
+                     self.dli_fname);
+        }
     }
-    if (!dladdr((void *)find_plugin, &self) ||
-        ((slash = strrchr(self.dli_fname, '/')) == NULL)) {
-        say(why, max, PLUGIN, "its folder is not known");
-        return NULL;
+    void *dl = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    if (dl == NULL) {
+        why = dlerror();
+    } else {
+        *(void **)&init = dlsym(dl, "ucs_module_global_init");
     }
-    for (size_t i = 0; (i < 2) && (init == NULL) && (why[0] == '\0'); ++i) {
-        snprintf(path, sizeof(path), "%.*s/%s" PLUGIN,
-                 (int)(slash - self.dli_fname), self.dli_fname, folders[i]);
-        init = open_plugin(path, 0, why, max);
-    }
-    if ((init == NULL) && (why[0] == '\0')) {
-        say(why, max, path, "no such file");
+    if ((init == NULL) && (read_enable() != 0) &&
+        !atomic_exchange(&complained, 1)) {
+        fprintf(stderr,
+                "ucx-ib-dmabuf: cannot load %s: %s. " WITHOUT_PLUGIN
+                ". Install the plug-in beside libucx_ib_dmabuf_preload.so or "
+                "name it in UCX_IB_DMABUF_MODULE\n",
+                path, why);
     }
     return init;
 }
@@ -223,18 +197,15 @@ static module_init_func_t find_plugin(char *why, size_t max)
 /* After UCX has loaded modules, the plug-in looks for uct_ib among them. */
 static void run_plugin(void)
 {
-    char why[2 * PATH_MAX + 512] = "";
-    module_init_func_t init      = atomic_load(&plugin_init);
+    module_init_func_t init = atomic_load(&plugin_init);
 
     /* Even if switched off: UCX would report its settings as unknown. */
     if (init == NULL) {
-        init = find_plugin(why, sizeof(why));
+        init = open_plugin();
         atomic_store(&plugin_init, init);
     }
     if (init != NULL) {
         init();
-    } else if ((read_enable() != 0) && !atomic_exchange(&complained, 1)) {
-        fprintf(stderr, "ucx-ib-dmabuf: %s\n", why);
     }
 }
 

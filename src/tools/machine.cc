@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report.h"
-#include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
@@ -11,39 +10,18 @@ namespace {
 
 using std::filesystem::exists;
 
-// Linux 5.12 introduced dma-buf registration (UVERBS_METHOD_REG_DMABUF_MR).
-void check_kernel(json *out)
+// Each NIC's "dma-buf import" and each GPU's "dma-buf export" find what a
+// kernel or a module lacks.
+void check_versions(json *out)
 {
-    const std::string release = line_of(root + "/proc/sys/kernel/osrelease");
-    unsigned major = 0, minor = 0;
-    const bool known = sscanf(release.c_str(), "%u.%u", &major, &minor) == 2;
+    const auto add_version = [&](const char *what, const char *path) {
+        const std::string found = line_of(root + path);
+        add(out, ok, what, found.empty() ? "unknown" : found);
+    };
+    const bool peer_memory = exists(root + "/sys/module/nvidia_peermem");
 
-    diagnose(
-        out, "kernel", known ? release : "unknown",
-        {{!known, warning, "/proc/sys/kernel/osrelease cannot be read",
-          "mount /proc, and see that it is Linux 5.12 or later"},
-         {major * 1000 + minor < 5012, warning,
-          "NICs register dma-bufs from Linux 5.12 on, and on older ones with a "
-          "backport of the distribution",
-          "update the kernel if 'dma-buf import' of a NIC fails"}});
-}
-
-void check_module(json *out)
-{
-    const std::string version = line_of(root + "/proc/driver/nvidia/version");
-    const bool peer_memory    = exists(root + "/sys/module/nvidia_peermem");
-
-    diagnose(
-        out, "NVIDIA module", version,
-        {{version.empty(), warning,
-          "there is no /proc/driver/nvidia/version: no NVIDIA GPU, the kernel "
-          "module nvidia is not loaded, or this container does not show it",
-          "see 'lspci -d 10de:', load NVIDIA's open kernel module, or pass "
-          "GPUs to the container with NVIDIA's container toolkit",
-          "unknown"},
-         {version.find("Open") == std::string::npos, warning,
-          "it is the closed kernel module, which exports no dma-bufs",
-          "install NVIDIA's open kernel modules"}});
+    add_version("kernel", "/proc/sys/kernel/osrelease");
+    add_version("NVIDIA module", "/proc/driver/nvidia/version");
     add(out, ok, "peer memory",
         std::string("nvidia_peermem is ") + (peer_memory ? "" : "not ") +
             "loaded; not needed");
@@ -233,8 +211,7 @@ void check_transports(json *out)
 
 void check_machine(json *out)
 {
-    check_kernel(out);
-    check_module(out);
+    check_versions(out);
     check_limits(out);
     check_iommu(out);
 }

@@ -223,7 +223,7 @@ GPU_TEST(CudaEventsCopies, other_without_cuda)
     install_all();
     const SecondUcx other;
     Events by(nullptr, other.functions());
-    EXPECT_TRUE(add_ucm(other.functions()));
+    add_ucm(other.functions());
 
     CUdeviceptr address = allocate(2 * MIB);
     const auto seen     = by.take();
@@ -240,7 +240,7 @@ GPU_TEST(CudaEventsCopies, releases_of_what_ucp_does_not_keep)
     const SecondUcx other;
     static ucm_functions functions = other.functions();
     functions.has_cuda             = false;
-    EXPECT_TRUE(add_ucm(functions));
+    add_ucm(functions);
 
     for (const bool kept : {false, true, false, true}) {
         const CUdeviceptr address = allocate(2 * MIB), next = allocate(2 * MIB);
@@ -276,7 +276,7 @@ GPU_TEST(CudaEventsCopies, a_handler_that_releases)
     install_all();
     const SecondUcx other;
     Events by(nullptr, other.functions());
-    EXPECT_TRUE(add_ucm(other.functions()));
+    add_ucm(other.functions());
     GPU_CALL(cuMemFree, address);
     EXPECT_EQ(inner, CUdeviceptr(0));
     EXPECT_EQ(by.frees_of(address), 1u);

@@ -235,13 +235,11 @@ ucs_status_t memory_domain::reg_failed(reg_request request,
         if (may_use_peer_memory()) { // accepts several allocations
             break;
         }
-        log_message((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS)
-                        ? log_level::debug
-                        : log_level::error,
-                    "ib_dmabuf: the %zu bytes at %p begin in GPU memory and go "
-                    "beyond its end (0x%zx): register only what is mapped, in "
-                    "one allocation",
-                    request.length, request.address, found.range.hi);
+        ((request.flags() & UCT_MD_MEM_FLAG_HIDE_ERRORS) ? log_debug
+                                                         : log_error)(
+            "ib_dmabuf: the %zu bytes at %p begin in GPU memory and go beyond "
+            "its end (0x%zx): register only what is mapped, in one allocation",
+            request.length, request.address, found.range.hi);
         return status;
     case UCS_OK: // UCP may have rounded the end up, see without_rounding().
         request.length =

@@ -254,6 +254,11 @@ struct alignas(max_page_size) counters : number_table<count_numbers()> {
         const auto table = metrics; // see count_numbers()
         for (const metric_info &info : table) {
             hash = hash_of(hash + info.size(), info.name);
+            for (const metric_label &label : {info.label, info.inner}) {
+                for (const std::string_view value : label.values) {
+                    hash = hash_of(hash, value);
+                }
+            }
         }
         return hash;
     }();

@@ -18,20 +18,17 @@ bool is_prometheus(std::string_view path)
 int write_and_close(int fd, std::string_view all)
 {
     struct sigaction ignored {
-    }, pipe{}, size{};
+    }, size{};
 
     if (fd < 0) {
         return errno;
     }
-    // A reader that closes its pipe, or a limit of file sizes, must not change
-    // how the process ends.
+    // A limit of file sizes must not change how the process ends.
     ignored.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignored, &pipe);
     sigaction(SIGXFSZ, &ignored, &size);
     // A single write, so that the lines of several processes do not mix.
     const ssize_t written = write(fd, all.data(), all.size());
     int error             = (written < 0) ? errno : 0;
-    sigaction(SIGPIPE, &pipe, nullptr);
     sigaction(SIGXFSZ, &size, nullptr);
     if ((error == 0) && (static_cast<size_t>(written) != all.size())) {
         error = ENOSPC;
@@ -40,18 +37,6 @@ int write_and_close(int fd, std::string_view all)
         error = errno;
     }
     return error;
-}
-
-// Does not wait for a reader to open a named pipe: an ending process must end.
-int append_to(const char *path, std::string_view all)
-{
-    const int fd = open(
-        path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
-
-    if (fd >= 0) { // but waits for a slow reader
-        fcntl(fd, F_SETFL, O_APPEND);
-    }
-    return write_and_close(fd, all);
 }
 
 // Creates a file beside `path`. The node exporter ignores names that do not end
@@ -144,8 +129,10 @@ int write_metrics(const char *path) noexcept
                      path,
                      render_prometheus(process_counters, getpid(),
                                        program_invocation_short_name, memory))
-               : append_to(path,
-                           render_json(process_counters, getpid(), memory));
+               : write_and_close(
+                     open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                          0666),
+                     render_json(process_counters, getpid(), memory));
 }
 
 } // namespace ucx_ib_dmabuf

@@ -26,7 +26,7 @@ struct known_instance {
     uct_component_t *component; // the one in use, see in_use()
     ucx_instance *served;       // null if not wanted
 };
-std::array<known_instance, 16> instances;
+std::array<known_instance, max_instances> instances;
 std::atomic<size_t> instance_count;
 std::mutex mutex; // for additions
 
@@ -70,16 +70,16 @@ struct refusal {
 void decline(const library &uct_ib, const void *defined,
              const std::string &version, const refusal &why)
 {
-    const bool is_newer = is_newer_than_known(version);
+    const text newer = !is_newer_than_known(version)
+                           ? text()
+                           : format(" (it is UCX %s; the newest that this "
+                                    "plug-in knows is %s)",
+                                    version.c_str(), newest_known_ucx);
 
     if (!is_known(defined) && (read_enable() != 0)) {
-        const text what = format(
-            "not used for the UCX of %s, %s%s%s%s%s%s. %s", uct_ib.path(),
-            why.reason.c_str(), is_newer ? " (it is UCX " : "",
-            is_newer ? version.c_str() : "",
-            is_newer ? "; the newest that this plug-in knows is " : "",
-            is_newer ? newest_known_ucx : "", is_newer ? ")" : "",
-            why.outcome.c_str());
+        const text what =
+            format("not used for the UCX of %s, %s%s. %s", uct_ib.path(),
+                   why.reason.c_str(), newer.c_str(), why.outcome.c_str());
         warn_once(what, what);
     }
 }
@@ -94,7 +94,11 @@ refusal check_before_look_up(const library &uct_ib, const std::string &version,
                              const void *md_open)
 {
     const library server = library::around(md_open);
+    const size_t others  = known_instances().size();
 
+    if (others == instances.size()) {
+        return {"as " + std::to_string(others) + " others came first"};
+    }
     if (!uct_ib.has(md_open) &&
         (server.own_symbol("ucs_module_global_init") != nullptr)) {
         return {std::string("as ") + server.path() + " serves it already",
@@ -134,15 +138,12 @@ refusal serve(library &&uct_ib, const std::string &version,
         // Calls neither UCX nor the loader.
         const std::lock_guard<std::mutex> guard(mutex);
         const size_t count = instance_count.load(std::memory_order_relaxed);
-        if (find(added.defined) != nullptr) {
+        if ((find(added.defined) != nullptr) || (count == instances.size())) {
             return {}; // another thread was faster
         }
-        if (count == instances.size()) {
-            return {"as " + std::to_string(count) + " others came first"};
-        }
         made->parser().publish();
-        if ((added.served != nullptr) && !add_ucm(made->ucm())) {
-            added.served = nullptr;
+        if (added.served != nullptr) {
+            add_ucm(made->ucm());
         }
         instances[count] = added;
         instance_count.store(count + 1, std::memory_order_release);

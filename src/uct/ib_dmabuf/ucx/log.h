@@ -18,18 +18,15 @@ enum class log_level : int {
 
 bool log_is_on(log_level level) noexcept;
 
-void log_message(log_level level, const char *format, ...) noexcept
-    __attribute__((format(printf, 2, 3)));
-void log_error(const char *format, ...) noexcept
-    __attribute__((format(printf, 1, 2)));
-void log_warn(const char *format, ...) noexcept
-    __attribute__((format(printf, 1, 2)));
-void log_info(const char *format, ...) noexcept
-    __attribute__((format(printf, 1, 2)));
-void log_debug(const char *format, ...) noexcept
-    __attribute__((format(printf, 1, 2)));
-void log_trace(const char *format, ...) noexcept
-    __attribute__((format(printf, 1, 2)));
+struct logger {
+    log_level level;
+
+    void operator()(const char *format, ...) const noexcept
+        __attribute__((format(printf, 2, 3)));
+};
+inline constexpr logger log_error{log_level::error}, log_warn{log_level::warn},
+    log_info{log_level::info}, log_debug{log_level::debug},
+    log_trace{log_level::trace};
 
 const char *ucs_status_string(ucs_status_t status) noexcept;
 

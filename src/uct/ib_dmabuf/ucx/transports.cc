@@ -57,17 +57,13 @@ estimates estimates_of(const ucx_instance &instance, uct_iface_h iface)
     const bool is_second =
         instance.uct_ib().symbol(sign_of_iface_query_v2) != nullptr;
     estimates result;
-    uct_iface_t known{};
 
-    if (!read_memory(iface, &known)) {
-        return {};
-    }
-    read_table(static_cast<void **>(known.internal_ops), result.ops);
+    read_table(static_cast<void **>(iface->internal_ops), result.ops);
     void *&op = result.ops[is_second ? 1 : 0];
     if (!instance.owns(op)) {
         return {};
     }
-    result.original = known.internal_ops;
+    result.original = iface->internal_ops;
     result.estimate = reinterpret_cast<estimate_perf_function *>(
         std::exchange(op, reinterpret_cast<void *>(estimate_perf)));
     return result;

@@ -9,7 +9,7 @@
 namespace ucx_ib_dmabuf {
 namespace {
 
-std::array<const ucm_functions *, 16> known;
+std::array<const ucm_functions *, max_instances> known;
 std::atomic<size_t> known_count;
 
 // Returns nullptr in a UCX without that setting.
@@ -67,18 +67,14 @@ const char *look_up_ucm(const library &ucx, const config_parser &ucs,
     return nullptr;
 }
 
-bool add_ucm(const ucm_functions &added) noexcept
+void add_ucm(const ucm_functions &added) noexcept
 {
     static std::mutex mutex;
     const std::lock_guard<std::mutex> guard(mutex);
     const size_t count = known_count.load(std::memory_order_relaxed);
 
-    if (count == known.size()) {
-        return false;
-    }
     known[count] = &added;
     known_count.store(count + 1, std::memory_order_release);
-    return true;
 }
 
 std::span<const ucm_functions *const> all_ucm() noexcept

@@ -71,9 +71,12 @@ struct ucm_functions {
 const char *look_up_ucm(const library &ucx, const config_parser &ucs,
                         ucm_functions *out);
 
-// From now on, releases are announced to this UCM. Returns false if there are
-// too many. Keeps the reference for good.
-bool add_ucm(const ucm_functions &added) noexcept;
+// A process may have so many UCX instances.
+constexpr size_t max_instances = 16;
+
+// From now on, releases are announced to this UCM. Keeps the reference for
+// good.
+void add_ucm(const ucm_functions &added) noexcept;
 // The added UCMs, in the order of addition. The plug-in relies on the hooks and
 // events of the first one. Thread-safe.
 std::span<const ucm_functions *const> all_ucm() noexcept;

@@ -10,25 +10,6 @@ namespace ucx_ib_dmabuf {
 namespace {
 
 std::atomic<const ucs_functions *> first;
-
-void log_v(log_level level, const char *format, va_list args) noexcept
-{
-    const ucs_functions *ucs = first_ucs();
-    char line[2048];
-
-    if (!log_is_on(level)) {
-        return;
-    }
-    vsnprintf(line, sizeof(line), format, args);
-    if (ucs == nullptr) {
-        fprintf(stderr, "%s\n", line);
-    } else {
-        // UCX logs a source position; ours is in the text.
-        ucs->log_dispatch("ib_dmabuf", 0, "", static_cast<int>(level),
-                          ucs->log_component, "%s", line);
-    }
-}
-
 } // namespace
 
 const char *look_up_ucs(const library &ucx, ucs_functions *out)
@@ -73,28 +54,26 @@ bool log_is_on(log_level level) noexcept
                                                      __ATOMIC_RELAXED)});
 }
 
-void log_message(log_level level, const char *format, ...) noexcept
+void logger::operator()(const char *format, ...) const noexcept
 {
+    const ucs_functions *ucs = first_ucs();
+    char line[2048];
     va_list args;
-    va_start(args, format);
-    log_v(level, format, args);
-    va_end(args);
-}
 
-#define UCX_IB_DMABUF_LOG(_level)                                              \
-    void log_##_level(const char *format, ...) noexcept                        \
-    {                                                                          \
-        va_list args;                                                          \
-        va_start(args, format);                                                \
-        log_v(log_level::_level, format, args);                                \
-        va_end(args);                                                          \
+    if (!log_is_on(level)) {
+        return;
     }
-UCX_IB_DMABUF_LOG(error)
-UCX_IB_DMABUF_LOG(warn)
-UCX_IB_DMABUF_LOG(info)
-UCX_IB_DMABUF_LOG(debug)
-UCX_IB_DMABUF_LOG(trace)
-#undef UCX_IB_DMABUF_LOG
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (ucs == nullptr) {
+        fprintf(stderr, "%s\n", line);
+    } else {
+        // UCX logs a source position; ours is in the text.
+        ucs->log_dispatch("ib_dmabuf", 0, "", static_cast<int>(level),
+                          ucs->log_component, "%s", line);
+    }
+}
 
 const char *ucs_status_string(ucs_status_t status) noexcept
 {
