@@ -266,7 +266,7 @@ void process_state::on_events_missed(const char *why) noexcept
 
 bool process_state::checks_paths() noexcept
 {
-    return config.prove != 0;
+    return config.prove == on_off_auto::on;
 }
 
 // The recheck comes first: dropped memory may be registered again at once.

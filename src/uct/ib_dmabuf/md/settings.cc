@@ -34,11 +34,11 @@ constexpr setting all_settings[] = {
      "be hooked. \"off\" trusts the hooks even then.",
      offsetof(settings, check_identity), setting_kind::on_off_auto},
 
-    {"PROVE", "y",
+    {"PROVE", "on",
      "Before the first message between a GPU and a device, check that the\n"
      "device writes and reads the GPU's memory without losing bytes. A path\n"
-     "that loses bytes is not used. \"n\" trusts each path.",
-     offsetof(settings, prove), setting_kind::boolean},
+     "that loses bytes is not used. \"off\" trusts each path.",
+     offsetof(settings, prove), setting_kind::on_off},
 
     {"PREFETCH", "y",
      "Register new GPU memory in the background, before it is first used, if\n"

@@ -14,7 +14,7 @@ struct settings {
     size_t max_size;
     size_t max_regions;
     on_off_auto check_identity;
-    int prove;
+    on_off_auto prove;
     int prefetch;
     char *stats;  // a file's name (stats/stats_file.h), or empty
     char *module; // a file's path, or empty; read by the loader

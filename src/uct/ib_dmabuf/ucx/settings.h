@@ -16,6 +16,7 @@ enum class setting_kind {
     memory_units, // size_t, or one of the two below
     count,        // unsigned long, or one of the two below
     on_off_auto,  // on_off_auto
+    on_off,       // on_off_auto without automatic
     string,       // char *, owned by the parser
 };
 
@@ -61,7 +62,7 @@ public:
                       ucx_setting *out) const;
 
 private:
-    static constexpr size_t kinds           = 5;
+    static constexpr size_t kinds           = 6;
     static constexpr size_t max_settings    = 15;
     static constexpr size_t max_field_words = 11;
 
