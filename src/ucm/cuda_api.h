@@ -246,25 +246,30 @@ struct driver_table {
 
 // While it lives, this thread's driver calls invalidate no stream capture,
 // neither its own nor, in the global mode, another thread's; otherwise they
-// fail, too. Do not use it around the program's own calls: they must keep the
-// program's mode.
+// fail, too. Only the outermost one calls the driver. Do not use it around the
+// program's own calls: they must keep the program's mode.
 class relaxed_capture {
 public:
     explicit relaxed_capture(const driver_table &cuda)
         : cuda_(cuda),
-          exchanged_(cuda.thread_exchange_capture_mode(&mode_) == CUDA_SUCCESS)
+          exchanged_(!is_relaxed_ && (cuda.thread_exchange_capture_mode(
+                                          &mode_) == CUDA_SUCCESS))
     {
+        is_relaxed_ |= exchanged_;
     }
     ~relaxed_capture()
     {
         if (exchanged_) {
             cuda_.thread_exchange_capture_mode(&mode_);
+            is_relaxed_ = false;
         }
     }
     relaxed_capture(const relaxed_capture &)            = delete;
     relaxed_capture &operator=(const relaxed_capture &) = delete;
 
 private:
+    static constinit inline thread_local bool is_relaxed_ = false;
+
     const driver_table &cuda_;
     CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // then the old
     const bool exchanged_;

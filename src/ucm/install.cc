@@ -64,7 +64,9 @@ public:
     // Returns a variant's addresses: from dlsym(), and from cuGetProcAddress
     // for the CUDA that introduced it and for this driver's CUDA (`newest`).
     // Omits `newest` if that CUDA is newer than all known variants. Addresses
-    // that do not exist are nullptr; some may be equal.
+    // that do not exist are nullptr; some may be equal. Each question is a call
+    // of the driver: while dlsym() gives every newest address, older variants
+    // and optional functions are only looked up by name.
     std::array<void *, 3> find(const hooked_function &function, void **newest);
 
 private:
@@ -76,6 +78,7 @@ private:
     std::string entry_;
     uint64_t flags_ = 0;
     void *newest_   = nullptr;
+    bool by_name_   = true; // each newest address so far has its name
 };
 
 driver_library::driver_library() : handle_(open_loaded("libcuda.so.1"))
@@ -129,12 +132,15 @@ std::array<void *, 3> driver_library::find(const hooked_function &function,
     *newest           = nullptr;
     if (function.since <= version_) {
         if ((entry != entry_) || (flags != flags_)) {
-            entry_  = entry;
-            flags_  = flags;
-            newest_ = ask(entry, version_, flags);
+            entry_   = entry;
+            flags_   = flags;
+            newest_  = (function.optional && by_name_)
+                           ? named
+                           : ask(entry, version_, flags);
+            by_name_ = by_name_ && (newest_ == named);
         }
         *newest = newest_;
-        if (*newest != named) { // an older variant, or at another address
+        if ((*newest != named) && !by_name_) {
             introduced = ask(entry, function.since, flags);
         }
     }

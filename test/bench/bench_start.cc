@@ -86,12 +86,12 @@ size_t threads()
 
 } // namespace
 
-// usage: bench_start NAME [gpu]: with a GPU in use, or none
+// usage: bench_start NAME [gpu [MAPPINGS]]: with a GPU in use, or none
 int main(int argc, char **argv)
 {
     const std::string name = (argc > 1) ? argv[1] : "start";
     load_libraries(150);
-    map(2000);
+    map((argc > 3) ? std::stoul(argv[3]) : 2000);
     if (argc > 2) {
         gpu::use();
     }

@@ -80,7 +80,7 @@ TEST_F(test_calls, memory_that_is_registered_costs_none)
         uint64_t of_a_miss;
     } kinds[] = {{gpu::memory::device, 11},
                  {gpu::memory::pool, 18},
-                 {gpu::memory::vmm, 25}};
+                 {gpu::memory::vmm, 21}};
 
     for (const auto &one : kinds) {
         const auto memory = memory_within_a_chunk(one.kind);

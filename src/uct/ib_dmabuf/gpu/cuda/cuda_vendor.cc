@@ -30,14 +30,12 @@ void on_event(ucm_event_type_t type, ucm_event_t *event, void *arg) noexcept
 }
 
 // Mapped memory: unlike cuMemFree(), its release waits for no kernel, and these
-// calls need no context.
+// calls need no context. One thread allocates, uses and frees it.
 class mapped_buffer final : public gpu_vendor::probe_buffer {
 public:
-    explicit mapped_buffer(const driver &cuda) : cuda_(cuda) {}
+    explicit mapped_buffer(const driver &cuda) : cuda_(cuda), relaxed_(cuda) {}
     ~mapped_buffer() override
     {
-        const relaxed_capture relaxed(cuda_);
-
         if (mapped_) {
             cuda_.mem_unmap(address, length);
         }
@@ -86,6 +84,7 @@ private:
     }
 
     const driver &cuda_;
+    const relaxed_capture relaxed_;
     bool mapped_ = false;
 };
 
@@ -222,10 +221,11 @@ bool cuda_vendor::is_in_use(CUdevice device) const
 std::unique_ptr<gpu_vendor::probe_buffer>
 cuda_vendor::allocate_probe_buffer(int gpu)
 {
-    const relaxed_capture relaxed(cuda_);
+    std::unique_ptr<mapped_buffer> made(new (std::nothrow)
+                                            mapped_buffer(cuda_));
     CUdevice device = 0;
 
-    if ((cuda_.device_get(&device, gpu) != CUDA_SUCCESS) ||
+    if (!made || (cuda_.device_get(&device, gpu) != CUDA_SUCCESS) ||
         !is_in_use(device) ||
         (cuda_.attribute(
              device,
@@ -233,10 +233,7 @@ cuda_vendor::allocate_probe_buffer(int gpu)
          0)) {
         return nullptr;
     }
-    std::unique_ptr<mapped_buffer> made(new (std::nothrow)
-                                            mapped_buffer(cuda_));
-    const CUresult result =
-        made ? made->allocate(device) : CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult result = made->allocate(device);
     if (result != CUDA_SUCCESS) {
         log_debug("ib_dmabuf: no memory of GPU %d to try: %s", gpu,
                   cuda_.error(result).c_str());
