@@ -55,6 +55,10 @@ constexpr struct {
     {0xffff8000, 0xdac18000, kind::unknown}, // paciasppc
     {0xffffffff, 0xd50324ff, kind::unknown}, // pacm
     {0xffff0000, 0x00000000, kind::unknown}, // udf
+    // These must stand in front of certain others.
+    {0xff3ee000, 0x04102000, kind::unknown}, // movprfx, some elements
+    {0xfffffc00, 0x0420bc00, kind::unknown}, // movprfx
+    {0x3b200c00, 0x19000400, kind::unknown}, // cpyp, setp, and their kin
 };
 
 kind kind_of(uint32_t code)
@@ -272,15 +276,14 @@ WRITES_CODE const char *store_near_jump(uint8_t *code, const uint8_t *before,
 // Undoes the signature of a return address: the hook is a function of its own.
 uint8_t *write_entry(uint8_t *at, const uint8_t *code, const void *hook)
 {
-    const auto first    = read_operand<uint32_t>(code);
-    const uint32_t load = 0x58000040 | x16, jump = 0xd61f0000 | (x16 << 5);
+    const auto first = read_operand<uint32_t>(code);
     writer out{at, entry_size};
 
     if ((first == paciasp) || (first == pacibsp)) {
         out.add((first == paciasp) ? autiasp : autibsp);
     }
-    out.add(load);
-    out.add(jump);
+    out.add(0x58000040 | x16);        // ldr by 8 bytes
+    out.add(0xd61f0000 | (x16 << 5)); // br
     memcpy(at + out.length, &hook, sizeof(hook));
     return at + entry_size;
 }
@@ -297,9 +300,11 @@ const char *copy_prologue(const uint8_t *from, size_t min_size,
                           size_t wanted_size, uint8_t *to, size_t capacity,
                           prologue_copy &copy)
 {
+    const size_t rest = 4096 - uintptr_t(from) % 4096; // memory may end then
     writer out{to, capacity};
 
-    copy = {0, 0};
+    wanted_size = std::max(min_size, std::min(wanted_size, rest));
+    copy        = {0, 0};
     while (copy.from_length < wanted_size) {
         const uint8_t *at = from + copy.from_length;
         const auto code   = read_operand<uint32_t>(at);
@@ -335,18 +340,15 @@ bool has_landing_pads(const uint8_t *note, const uint8_t *end)
 {
     constexpr uint32_t feature_1 = 0xc0000000; // GNU_PROPERTY_AARCH64_...
     constexpr uint32_t bti       = 1;
-    constexpr size_t header      = 16; // with the name "GNU"
-    const auto length_at         = [](const uint8_t *at) {
-        return size_t{read_operand<uint32_t>(at)};
-    };
+    constexpr ptrdiff_t header   = 16; // with the name "GNU"
 
-    if ((end - note < ptrdiff_t(header)) ||
-        (length_at(note + 8) != NT_GNU_PROPERTY_TYPE_0)) {
+    if ((end - note < header) ||
+        (read_operand<uint32_t>(note + 8) != NT_GNU_PROPERTY_TYPE_0)) {
         return false;
     }
     for (note += header; end - note >= 12;
-         note += 8 + (length_at(note + 4) + 7) / 8 * 8) {
-        if (length_at(note) == feature_1) {
+         note += 8 + (read_operand<uint32_t>(note + 4) + size_t{7}) / 8 * 8) {
+        if (read_operand<uint32_t>(note) == feature_1) {
             return (read_operand<uint32_t>(note + 8) & bti) != 0;
         }
     }

@@ -198,6 +198,21 @@ TEST_F(PatchMoves, CompareAndTest)
     }
 }
 
+// Instructions that must follow each other stay together, where they were.
+TEST_F(PatchMoves, GroupsStayInPlace)
+{
+    constexpr uint32_t nop = 0xd503201f;
+    for (const uint32_t first : {0x0420bc20u, 0x04d13c20u, 0x04102020u,
+                                 0x19010440u, 0x1d010440u, 0x19c10440u}) {
+        const uint32_t code[] = {nop, nop, first, nop};
+        prologue_copy copy;
+        memcpy(memory_.near(), code, sizeof(code));
+        EXPECT_STREQ(nullptr, copy_prologue(memory_.near(), 4, 16,
+                                            memory_.low(), 64, copy));
+        EXPECT_EQ(8u, copy.from_length) << std::hex << first;
+    }
+}
+
 // The copy would be more than 128 MiB, or 4 GiB, from the operand.
 TEST_F(PatchMoves, OperandsOutOfReach)
 {

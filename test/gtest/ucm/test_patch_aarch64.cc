@@ -71,6 +71,9 @@ FUNCTION(jumps_behind_pad, "hint #34\n 1: cbnz w0, 1b\n ret");
 FUNCTION(is_unknown, ".word 0x1234\n ret");
 FUNCTION(is_compare_and_branch, ".word 0x74000000\n ret");
 FUNCTION(begins_vector, "ldr s0, 1f\n ret\n 1: .word 0");
+FUNCTION(begins_memory_copy, ".word 0x1d010440, 0x1d410440, 0x1d810440\n ret");
+FUNCTION(begins_movprfx, ".word 0x0420bc20, 0x04910002\n ret");
+FUNCTION(begins_masked_movprfx, ".word 0x04912020, 0x04910002\n ret");
 FUNCTION(is_stopped, "brk #5\n ret");
 
 namespace ucx_ib_dmabuf {
@@ -97,10 +100,11 @@ TEST(PatchRefused, WhatCannotBeMoved)
 {
     expect_refused(jumps_back, "it jumps into its first instructions");
     expect_refused(jumps_behind_pad, "it jumps into its first instructions");
-    expect_refused(is_unknown, "its first instructions are not known here");
-    expect_refused(is_compare_and_branch,
-                   "its first instructions are not known here");
-    expect_refused(begins_vector, "its first instructions are not known here");
+    for (const auto refused :
+         {is_unknown, is_compare_and_branch, begins_vector, begins_memory_copy,
+          begins_movprfx, begins_masked_movprfx}) {
+        expect_refused(refused, "its first instructions are not known here");
+    }
     expect_refused(is_stopped, "a breakpoint is set in its first instructions");
 }
 
@@ -148,7 +152,8 @@ TEST(Patch, AtTheEndOfMemory)
     auto *const memory = static_cast<uint8_t *>(mmap(
         nullptr, 2 * far_page, any_access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_EQ(0, munmap(memory + far_page, far_page));
-    for (const uint32_t first : {0xd65f03c0u, 0x14000000u}) { // ret, b
+    // nop, which does not return; ret; b
+    for (const uint32_t first : {0xd503201fu, 0xd65f03c0u, 0x14000000u}) {
         uint8_t *const code = memory + far_page - sizeof(first);
         memcpy(code, &first, sizeof(first));
         EXPECT_EQ((first >> 24 == 0x14) ? code : nullptr, patched_target(code));
