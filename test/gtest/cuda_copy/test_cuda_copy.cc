@@ -250,19 +250,6 @@ TEST_F(test_copier, a_stream_goes_on_to_capture)
     EXPECT_TRUE(capture.end());
 }
 
-// UCX also copies messages of a process to itself here.
-TEST_F(test_copier, memory_of_the_host_only)
-{
-    std::vector<char> out(mib, 'o'), in(mib);
-
-    std::thread([&] {
-        const uint64_t before = SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2");
-        copy(in.data(), out.data(), mib, out.data());
-        EXPECT_EQ(before, SIM_CALL(cuda_sim_calls, "cuCtxPushCurrent_v2"));
-    }).join();
-    EXPECT_EQ(out, in);
-}
-
 // The program has caused an error, the process was forked, or the driver ends.
 TEST_F(test_copier, memory_of_the_host_whatever_the_driver_answers)
 {

@@ -176,6 +176,31 @@ TEST_F(test_calls, memory_that_is_there_after_its_release_is_registered_anew)
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 
+// A UCP without CUDA drops entries of its cache only after releases that were
+// noted. The entry may be empty, after a refusal: it would hide new memory.
+TEST_F(test_calls, a_ucp_without_cuda_drops_what_it_has_of_freed_memory)
+{
+    ASSERT_FALSE(ucx_ib_dmabuf::all_ucm().front()->has_cuda);
+    ucx_ib_dmabuf::registers_unseen = false; // set by other tests
+    for (const auto expected : {UCS_OK, UCS_ERR_UNSUPPORTED}) {
+        gpu::buffer memory(mib); // deregistered in this thread
+        uct_mem_h held = nullptr;
+        {
+            const gpu::scoped_fail refusal(
+                expected == UCS_OK ? "" : "cuMemGetHandleForAddressRange=801");
+            EXPECT_EQ(expected, md_->reg(memory.address(), mib, &held,
+                                         ucx::access_all | ucx::hide_errors));
+        }
+        EXPECT_EQ(expected == UCS_OK, !fake_ib::now.regions.empty());
+        EXPECT_TRUE(ucx_ib_dmabuf::take_registered(memory.address(), mib));
+        memory.release();
+        EXPECT_TRUE(fake_ib::now.regions.empty()) << "the handle is held";
+        if (held != nullptr) {
+            EXPECT_EQ(UCS_OK, md_->dereg(held));
+        }
+    }
+}
+
 // Other libraries' handlers of a fork may release memory before and after ours.
 bool releases_in_fork = false;
 void release_in_fork()

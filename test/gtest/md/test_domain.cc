@@ -143,23 +143,6 @@ TEST_F(test_domain, operations_that_are_not_known_stay_uct_ibs)
     }
 }
 
-// Other users share the registration, so uct_ib gets flags of the plug-in.
-TEST_F(test_domain, each_flag_by_itself)
-{
-    constexpr unsigned gva = ucx_ib_dmabuf::UCT_MD_MEM_GVA; // all addresses
-    gpu::buffer buffer(mib);
-
-    for (unsigned bit = 0; bit < 32; ++bit) {
-        const unsigned flags = (1u << bit) & ~gva;
-        uct_mem_h memh       = nullptr;
-        ASSERT_EQ(UCS_OK, md_->reg(buffer.address(), mib, &memh, flags)) << bit;
-        EXPECT_EQ(to_hide, fake_ib::now.reg_params.flags);
-        EXPECT_EQ(UCS_OK, md_->dereg(memh));
-    }
-    EXPECT_EQ(0u, fake_ib::now.asked);
-    EXPECT_EQ(1u, fake_ib::now.regions.size());
-}
-
 TEST_F(test_domain, a_null_handle_is_an_error)
 {
     uct_md_mem_dereg_params_t params{};
@@ -326,28 +309,6 @@ TEST_F(test_domain, a_registration_stays_while_its_key_is_packed)
     other.join();
     fake_ib::now.during_pack = fake_ib::now.during_dereg = nullptr;
     EXPECT_TRUE(fake_ib::now.regions.empty());
-    EXPECT_EQ(UCS_OK, md_->dereg(memh));
-}
-
-// In the child the dma-buf of a revocable key would keep the memory.
-TEST_F(test_domain, a_forked_process_has_no_dmabuf_of_another_thread)
-{
-    gpu::buffer pool(4 * mib);
-    uct_mem_h memh = md_->reg(pool.address(), mib);
-    const int open = count_fds();
-    unsigned forks = 0;
-
-    fake_ib::now.during_reg = [&] {
-        ++forks;
-        std::thread([&] {
-            EXPECT_TRUE(in_child([&] { return count_fds() == open; }));
-        }).join();
-    };
-    EXPECT_EQ(open, count_fds());
-    pack(memh, revoking);
-    fake_ib::now.during_reg = nullptr;
-    EXPECT_EQ(1u, forks);
-    EXPECT_EQ(open, count_fds());
     EXPECT_EQ(UCS_OK, md_->dereg(memh));
 }
 

@@ -135,23 +135,6 @@ TEST_F(test_failures, other_failures_leave_what_is_registered)
     }
 }
 
-// UCP caches handles, and must use the new one.
-TEST_F(test_failures, a_region_in_use_is_not_used_again)
-{
-    const gpu::buffer memory(size);
-    const uct_mem_h used = md_->reg(memory.address(), size);
-    const uint32_t key   = *static_cast<uint32_t *>(used);
-
-    ASSERT_EQ(UCS_OK, open());
-    EXPECT_EQ(UCS_OK, fail(UCS_ERR_IO_ERROR));
-    const uct_mem_h next = md_->reg(memory.address(), size);
-    EXPECT_NE(key, *static_cast<uint32_t *>(next));
-    EXPECT_EQ(UCS_OK, md_->dereg(used));
-    EXPECT_EQ(nullptr, fake_ib::find(key));
-    EXPECT_EQ(UCS_OK, md_->dereg(next));
-    EXPECT_EQ(1u, fake_ib::now.regions.size());
-}
-
 TEST_F(test_failures, all_else_reaches_the_transport_that_was_named)
 {
     const uct_iface_params_t before = params_;

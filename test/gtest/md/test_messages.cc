@@ -99,18 +99,6 @@ TEST_F(test_messages, a_range_that_leaves_gpu_memory_is_an_error)
     EXPECT_EQ(0u, fake_ib::now.asked);
 }
 
-TEST_F(test_messages, a_range_with_a_hole_is_an_error)
-{
-    gpu::segments memory(3);
-    uct_mem_h memh = nullptr;
-
-    memory.unmap(1);
-    listen(log_level::error);
-    EXPECT_EQ(UCS_ERR_INVALID_PARAM,
-              md_->reg(memory.address(), memory.size(), &memh, aloud));
-    EXPECT_TRUE(said("go beyond its end"));
-}
-
 // Peer memory takes several allocations, even released ones, as one range.
 TEST_F(test_messages, a_range_over_allocations_is_left_to_peer_memory)
 {

@@ -100,26 +100,4 @@ TEST_F(every_platform, takes_the_best_step)
     }
 }
 
-// Each GPU of a GB200 node has a NIC beside it, and three out of its IOMMU
-// group. Each pair gets the mapping that NVIDIA's driver allows and the NIC
-// reaches.
-TEST_F(every_platform, a_gb200_node)
-{
-    gpu_.coherent = true;
-    for (const bool tries : {false, true}) {
-        for (int nic = 0; nic < 4; ++nic) {
-            const std::string name = "mlx5_" + std::to_string(nic);
-            tested_nic one(verbs_sim::gb300(), name.c_str(), tries);
-            for (int gpu = 0; gpu < 4; ++gpu) {
-                one.sim.become(gpu == nic ? verbs_sim::gb300()
-                                          : verbs_sim::gb300_far());
-                ASSERT_EQ(UCS_OK, one.reg(gpu_, gpu));
-                EXPECT_EQ(tries && (gpu == nic), one.last().pcie);
-                // uct_ib registers the standard mapping over Data Direct.
-                EXPECT_EQ(!tries || (gpu == nic), one.last().reachable);
-            }
-        }
-    }
-}
-
 } // namespace

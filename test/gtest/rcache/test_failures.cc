@@ -68,17 +68,6 @@ TEST_F(failures_test, what_fails_is_tried_once)
     }
 }
 
-// Adjacent segments are registered together, and any of them may fail.
-TEST_F(failures_test, segments_fail_for_the_request)
-{
-    alloc(2, true);
-    nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
-    EXPECT_GT(cost(at(1), 8192, UCS_ERR_IO_ERROR), 0u);
-    EXPECT_EQ(cost(at(1), 8192, UCS_ERR_IO_ERROR), 0u);
-    nic.reg_faults.clear();
-    use(at(0), 1); // not requested before
-}
-
 TEST_F(failures_test, busy_is_not_for_ever)
 {
     alloc(1);
@@ -86,27 +75,6 @@ TEST_F(failures_test, busy_is_not_for_ever)
     EXPECT_EQ(get(at(0), 1), UCS_ERR_BUSY);
     gpu.export_faults.clear();
     use(at(0), 1);
-}
-
-// Some errors only look permanent: a lack of file descriptors, or a driver that
-// recovers.
-TEST_F(failures_test, errors_that_pass_are_noticed_in_the_end)
-{
-    alloc(2);
-    gpu.export_faults.fail_all(UCS_ERR_IO_ERROR);
-    EXPECT_EQ(get(at(0), 1), UCS_ERR_IO_ERROR);
-    gpu.export_faults.clear();
-    nic.reg_faults.fail_all(UCS_ERR_IO_ERROR);
-    EXPECT_EQ(get(at(1), 1), UCS_ERR_IO_ERROR);
-    for (int i = 0; i < 1000; ++i) {
-        get(at(1), 1);
-    }
-    EXPECT_LE(nic.reg_faults.calls(), 30u);
-    nic.reg_faults.clear();
-    for (int i : {0, 1}) {
-        EXPECT_TRUE(succeeds_in_the_end(at(i), 1));
-        use(at(i) + MiB, 1);
-    }
 }
 
 // Only the latest failures are remembered.
@@ -303,18 +271,6 @@ TEST_F(faults_test, an_odd_answer_is_a_failure)
     release(A);
 }
 
-// The whole allocation cannot be registered, but the requested range can.
-TEST_F(faults_test, exact_range_where_the_whole_fails)
-{
-    gpu.alloc(A, 8 * MiB);
-    gpu.export_faults.fail_call(1);
-    use(A + MiB, 4096);
-    EXPECT_EQ(nic.bytes(), 4096u);
-    use(A + 2 * MiB, 4096);
-    EXPECT_EQ(nic.bytes(), 8 * MiB);
-    EXPECT_EQ(nic.live(), 1u);
-}
-
 // The exporter describes another range than the one asked for.
 TEST_F(faults_test, nonsense_from_the_exporter)
 {
@@ -356,19 +312,6 @@ TEST_F(faults_test, gives_up_on_what_is_always_released)
     EXPECT_EQ(get(A, 100), UCS_ERR_BUSY);
     EXPECT_EQ(nic.live(), 0u);
     EXPECT_EQ(warnings, 1);
-}
-
-TEST_F(faults_test, too_many_nics)
-{
-    nic_id last = 0;
-    while (last < 255) {
-        last = cache->attach(nic);
-    }
-    gpu.alloc(A, MiB);
-    const nic_id beyond = cache->attach(nic);
-    EXPECT_EQ(get(A, 1, normal, beyond), UCS_ERR_INVALID_PARAM);
-    cache->detach(beyond);
-    use(A, 1, last);
 }
 
 } // namespace

@@ -129,56 +129,6 @@ TEST_F(kept_test, a_replaced_part_ends_what_users_asked_for_it)
     }
 }
 
-// Only users that cache these regions still hold them.
-TEST_F(kept_test, what_had_left_the_index_is_deregistered_with_its_memory)
-{
-    gpu.alloc(A, MiB);
-    gpu.alloc(B, 8 * MiB);
-    const region *dropped = hold(A, MiB);
-    cache->drop(nic.name());
-    nic.limit(4 * MiB);
-    const region *part = hold(B, 1);
-    nic.limit(SIZE_MAX);
-    cache->invalidate(A, 1); // refused ranges may fit now
-    const region *whole = hold(B + 4 * MiB, 1);
-    EXPECT_EQ(nic.live(), 3u);
-    release_surely(B);
-    EXPECT_EQ(nic.live(), 1u);
-    release_surely(A);
-    EXPECT_EQ(nic.live(), 0u);
-    for (const region *each : {dropped, part, whole}) {
-        EXPECT_TRUE(cache->is_revoked(each));
-        cache->put(each);
-    }
-}
-
-TEST_F(kept_test, a_nic_goes_while_revoked_regions_are_kept)
-{
-    alloc(2);
-    const region *revoked = hold(at(0), MiB), *kept = hold(at(1), MiB);
-    release_surely(at(0));
-    cache->detach(0);
-    EXPECT_EQ(nic.live(), 0u);
-    cache->put(revoked);
-    cache->put(kept);
-    EXPECT_EQ(get(at(1), MiB), UCS_ERR_INVALID_PARAM);
-    cache->attach(nic);
-    use(at(1), MiB);
-}
-
-TEST_F(kept_test, a_missed_event_asks_for_what_is_kept)
-{
-    settings.check_identity = true;
-    restart();
-    gpu.alloc(A, MiB);
-    const region *kept = hold(A, MiB);
-    gpu.free(A);
-    gpu.alloc(A, MiB);
-    use(A, MiB);
-    EXPECT_EQ(asked, (ranges{{A, MiB}}));
-    cache->put(kept);
-}
-
 TEST_F(kept_test, checks_that_begin_later_ask_for_all_that_is_kept)
 {
     EXPECT_FALSE(cache->checks_each_use());
@@ -288,15 +238,6 @@ protected:
                   (ucx_ib_dmabuf::make_range(address, length)));
     }
 };
-
-TEST_F(extent_test, an_allocation_is_one)
-{
-    gpu.alloc(A, 3 * MiB + 100);
-    const ucx_ib_dmabuf::address_range all{A, A + 3 * MiB + 100};
-    EXPECT_EQ(extent(A + MiB, 1), all);
-    EXPECT_EQ(extent(A, 3 * MiB + 100), all);
-    EXPECT_EQ(nic.registered, 1u);
-}
 
 // It may grow, and parts may be released. Messages may cross any border.
 TEST_F(extent_test, a_request_in_vmm_memory_is_one)

@@ -89,16 +89,6 @@ TEST_F(limits_test, full_device_makes_room)
     cache->put(held);
 }
 
-// An export may fail for lack of room, as a registration may.
-TEST_F(limits_test, export_without_room_makes_room)
-{
-    start(SIZE_MAX);
-    use(at(0), 1);
-    gpu.export_faults.fail_call(1, UCS_ERR_NO_MEMORY);
-    use(at(1), 1);
-    EXPECT_FALSE(registered(0));
-}
-
 // An export of pool memory starts at its chunk's beginning, and all of it is
 // mapped.
 TEST_F(limits_test, chunks_before_the_memory_count)
@@ -164,19 +154,6 @@ TEST_F(limits_test, others_are_not_asked_all_the_time)
     EXPECT_EQ(asked, 1u);
 }
 
-// Companions share the mapping, but each needs a region of its own.
-TEST_F(limits_test, companions_take_only_what_is_left)
-{
-    start(SIZE_MAX, 2);
-    cache->attach(nics[1]);
-    use(at(0), 1, 1);
-    use(at(0), 1);
-    EXPECT_EQ(counters().regions, 2u);
-    use(at(1), 1); // makes room for itself only
-    EXPECT_EQ(counters().regions, 2u);
-    EXPECT_EQ(counters().evictions, 1u);
-}
-
 class fallback_test : public limits_test {
 protected:
     // Sets chunks of 4 MiB, and allocates a pool of 40 MiB at B.
@@ -205,20 +182,6 @@ TEST_F(fallback_test, what_is_registered_stays)
     use(B + 2 * MiB + MiB / 2, 2 * MiB);
     EXPECT_LE(nic.bytes(), 10 * MiB);
     EXPECT_GT(counters().evictions, 0u);
-}
-
-TEST_F(fallback_test, what_is_idle_stays_after_a_failure)
-{
-    start(SIZE_MAX);
-    use(B, 12 * MiB);
-    EXPECT_EQ(nic.bytes(), 16 * MiB);
-    gpu.export_faults.fail_call(1);
-    use(B + 15 * MiB, 2 * MiB);
-    EXPECT_EQ(nic.live(), 2u);
-    EXPECT_EQ(nic.bytes(), 18 * MiB);
-    uint64_t before = nic.registered;
-    use(B, 12 * MiB);
-    EXPECT_EQ(nic.registered, before);
 }
 
 } // namespace

@@ -35,32 +35,6 @@ TEST_F(nics_test, a_nic_that_comes_late_finds_room)
     EXPECT_EQ(counters().hits - before, 200u);
 }
 
-// There is room for two thirds of the memory used. Two NICs export no more than
-// one NIC, whether they take turns or follow each other.
-TEST_F(nics_test, two_nics_thrash_no_more_than_one)
-{
-    gpu.alloc(A, 48 * MiB);
-    settings.chunk_size = 4 * MiB;
-    for (bool turns : {true, false}) {
-        uint64_t exports[3] = {};
-        for (unsigned count : {1u, 2u}) {
-            start(count, 32 * MiB);
-            unsigned state = 1;
-            for (int i = 0; i < 2000; ++i) {
-                for (unsigned with = 0; with < count; ++with) {
-                    unsigned next = state * 16807u % 2147483647u;
-                    use(A + state % 12 * 4 * MiB, MiB, with);
-                    state = turns && with + 1 < count ? state : next;
-                }
-            }
-            exports[count] = counters().exports;
-            EXPECT_LE(gpu.max_mapped(0), 32 * MiB);
-        }
-        uint64_t uses = turns ? 1 : 2;
-        EXPECT_LE(exports[2], exports[1] * uses * 11 / 10 + 12) << turns;
-    }
-}
-
 TEST_F(nics_test, nics_in_use_share_an_export)
 {
     start(2, SIZE_MAX);
@@ -79,24 +53,6 @@ TEST_F(nics_test, nics_in_use_share_an_export)
     cache->detach(1);
     EXPECT_EQ(nics[1].live(), 0u);
     EXPECT_EQ(nics[0].live(), 3u);
-}
-
-// A detached NIC's users may never put their regions back.
-TEST_F(nics_test, a_detached_nic_keeps_no_memory_in_use)
-{
-    start(2, 12 * MiB);
-    alloc(6);
-    use(at(0), 1, 0);
-    use(at(0), 1, 1);
-    use(at(1), 1, 1);
-    const region *held = hold(at(2), 1);
-    EXPECT_EQ(nics[1].live(), 3u); // from one export
-    cache->detach(0);
-    for (int i = 3; i < 6; ++i) {
-        use(at(i), 1, 1);
-    }
-    EXPECT_EQ(nics[1].live(), 3u);
-    cache->put(held);
 }
 
 // Each of eight GPUs has its own NIC: no NIC registers another's memory.
@@ -139,19 +95,6 @@ TEST_F(nics_test, companions_are_those_that_need_as_much)
         use_new(0);
     }
     EXPECT_LE(nics[1].live(), 17u);
-}
-
-// A NIC stays a companion while it uses what is registered for it.
-TEST_F(nics_test, companions_stay_companions)
-{
-    start(2, SIZE_MAX);
-    for (int i = 0; i < 100; ++i) {
-        gpu.alloc(A + i * 4 * MiB, 4 * MiB);
-        use(A + i * 4 * MiB, MiB, 0);
-        use(A + i * 4 * MiB, MiB, 1);
-    }
-    EXPECT_EQ(counters().registrations, 200u);
-    EXPECT_EQ(counters().exports, 102u);
 }
 
 // If a NIC fails, its idle regions are deregistered at once, and others by

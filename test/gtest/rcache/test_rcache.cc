@@ -5,18 +5,6 @@
 
 namespace {
 
-TEST_F(cache_test, miss_registers_whole_allocation_and_hit_does_not)
-{
-    gpu.alloc(A, 8 * MiB);
-    use(A + 5, 100);
-    use(A + 7 * MiB, MiB);
-    EXPECT_EQ(nic.registered, 1u);
-    EXPECT_EQ(counters().hits, 1u);
-    EXPECT_EQ(counters().misses, 1u);
-    EXPECT_EQ(counters().exports, 1u);
-    EXPECT_EQ(counters().registered_bytes, 8 * MiB);
-}
-
 TEST_F(cache_test, refuses_bad_ranges)
 {
     gpu.alloc(A, MiB);
@@ -34,57 +22,6 @@ TEST_F(cache_test, refuses_bad_ranges)
     EXPECT_EQ(get(A, 1, normal, 1), UCS_ERR_INVALID_PARAM);
     EXPECT_EQ(get(A, 1, normal, UINT_MAX), UCS_ERR_INVALID_PARAM);
     cache->put(nullptr);
-}
-
-TEST_F(cache_test, a_region_serves_its_bytes_only)
-{
-    for (uintptr_t lo :
-         {uintptr_t{4096}, uintptr_t{1} << 34, (uintptr_t{1} << 47) - 4096,
-          uintptr_t{1} << 60, uintptr_t{0} - 3 * 4096}) {
-        gpu.alloc(lo, 8192);
-        const region *all = hold(lo, 8192);
-        for (uintptr_t at : {lo, lo + 8191}) {
-            const region *found = cache->find(0, at, 1);
-            EXPECT_EQ(found, all);
-            cache->put(found);
-        }
-        for (const auto &[at, length] :
-             {std::pair<uintptr_t, size_t>{lo - 1, 1},
-              {lo - 1, 2},
-              {lo + 8192, 1},
-              {lo, 8193},
-              {lo, SIZE_MAX},
-              {lo, 0}}) {
-            EXPECT_EQ(cache->find(0, at, length), nullptr);
-        }
-        cache->put(all);
-        cache->invalidate(lo - 4096, 4096);
-        cache->invalidate(lo + 8192, 4096);
-        EXPECT_EQ(nic.live(), 1u);
-        cache->invalidate(lo + 8191, 1);
-        EXPECT_EQ(nic.live(), 0u);
-        gpu.free(lo);
-    }
-}
-
-// Any number of releases may happen between a description and its use.
-TEST_F(cache_test, what_was_released_meanwhile_is_described_again)
-{
-    for (int others : {0, 300}) {
-        gpu.alloc(A, 2 * MiB);
-        gpu.after_describe = [&] {
-            release(A);
-            gpu.alloc(A, MiB);
-            gpu.alloc(A + MiB, MiB);
-            for (int i = 0; i < others; ++i) {
-                cache->invalidate(A + 64 * MiB, 1);
-            }
-        };
-        use(A, 1);
-        EXPECT_EQ(get(A + MiB - 1, 2), UCS_ERR_INVALID_PARAM);
-        release(A);
-        release(A + MiB);
-    }
 }
 
 // UCX announces the first byte only if it cannot ask for the size.
@@ -129,108 +66,6 @@ TEST_F(cache_test, large_memory_is_registered_in_chunks)
     EXPECT_EQ(nic.live(), 1u);
     EXPECT_EQ(nic.bytes(), 15 * MiB);
     EXPECT_EQ(nic.registered, 5u);
-}
-
-// At most twice the pool is registered, however requests cross the borders.
-TEST_F(cache_test, borders_cost_no_registration_of_what_is_inside)
-{
-    settings.chunk_size = 4 * MiB;
-    restart();
-    gpu.alloc(A, 64 * MiB);
-    for (uintptr_t at = 0; at + MiB <= 64 * MiB; at += MiB / 4) {
-        use(A + at, MiB);
-    }
-    EXPECT_EQ(nic.registered, 16u + 15u);
-    EXPECT_EQ(nic.deregistered, 0u);
-    EXPECT_LE(nic.bytes(), 2 * 64 * MiB);
-    // An event in one of two overlapping regions leaves the other one usable.
-    cache->invalidate(A + MiB, 1);
-    EXPECT_EQ(nic.live(), 30u);
-    use(A + 3 * MiB, 2 * MiB);
-    EXPECT_EQ(nic.registered, 31u);
-    use(A, MiB);
-    EXPECT_EQ(nic.registered, 32u);
-}
-
-TEST_F(cache_test, missed_event_is_a_miss_when_identity_is_checked)
-{
-    cache->check_identity();
-    gpu.alloc(A, MiB);
-    use(A, MiB);
-    gpu.free(A); // no event
-    EXPECT_EQ(get(A, MiB), UCS_ERR_NO_ELEM);
-    EXPECT_EQ(nic.live(), 0u);
-    gpu.alloc(A, 2 * MiB);
-    use(A, MiB);
-    gpu.free(A);
-    gpu.alloc(A, 2 * MiB);
-    use(A, MiB);
-    EXPECT_EQ(nic.live(), 1u);
-    EXPECT_EQ(counters().identity_misses, 2u);
-}
-
-// Small allocations share pages, so the NIC also reaches bytes of their
-// neighbours. Each region serves only its own bytes.
-TEST_F(cache_test, allocations_that_share_a_page)
-{
-    for (int i = 0; i < 20; ++i) {
-        gpu.alloc(A + i * 512, 512);
-    }
-    for (int i = 0; i < 20; ++i) {
-        use(A + i * 512, 512);
-    }
-    EXPECT_EQ(nic.live(), 20u);
-    EXPECT_EQ(get(A + 511, 2), UCS_ERR_INVALID_PARAM);
-    release(A + 5 * 512);
-    EXPECT_EQ(nic.live(), 19u);
-    EXPECT_EQ(get(A + 5 * 512, 1), UCS_ERR_NO_ELEM);
-    gpu.alloc(A + 5 * 512, 512);
-    use(A + 5 * 512, 512);
-    EXPECT_EQ(nic.registered, 21u);
-}
-
-TEST_F(cache_test, a_hit_makes_no_call)
-{
-    gpu.alloc(A, MiB);
-    use(A, MiB);
-    uint64_t calls = gpu.describe_faults.calls();
-    use(A, MiB);
-    EXPECT_EQ(gpu.identity_calls, 0u);
-    EXPECT_EQ(gpu.describe_faults.calls(), calls);
-    cache->check_identity();
-    use(A, MiB);
-    EXPECT_EQ(gpu.identity_calls, 1u);
-    EXPECT_EQ(counters().identity_checks, 1u);
-    EXPECT_EQ(counters().hits, 2u);
-}
-
-// Without identity checks, a miss beside the region reveals a missed event.
-TEST_F(cache_test, strangers_leave_when_something_else_is_found)
-{
-    gpu.alloc(A, MiB);
-    use(A, MiB);
-    gpu.free(A);
-    gpu.alloc(A, 2 * MiB);
-    use(A + MiB, MiB);
-    EXPECT_EQ(nic.live(), 1u);
-    EXPECT_EQ(counters().identity_misses, 1u);
-    use(A, MiB);
-}
-
-// Exported pages may be larger than the host's pages.
-TEST(granularity_test, exports_are_aligned)
-{
-    fakes::gpu gpu(65536);
-    fakes::nic nic(gpu);
-    rcache cache(gpu, {});
-    cache.attach(nic);
-    gpu.alloc(A + 512, 512);
-    const region *got = nullptr;
-    ASSERT_EQ(cache.get(0, A + 600, 1, &got), UCS_OK);
-    EXPECT_EQ(got->address, A);
-    EXPECT_EQ(got->length, 65536u);
-    cache.put(got);
-    EXPECT_EQ(fakes::complaints, 0u);
 }
 
 // Returns the CPU time, in ns, of misses in a pool with a region in each part.
@@ -314,22 +149,6 @@ TEST_F(vmm_test, segments_of_another_gpu_are_not_joined)
     }
 }
 
-// A large reservation is registered one chunk at a time.
-TEST_F(vmm_test, runs_end_at_windows)
-{
-    settings.chunk_size = 4 * MiB;
-    restart();
-    use(at(0), MiB);
-    EXPECT_EQ(nic.bytes(), 4 * MiB);
-    use(at(1), 4 * MiB);
-    EXPECT_EQ(nic.bytes(), 8 * MiB);
-    use(at(2), MiB);
-    EXPECT_EQ(nic.registered, 2u); // a hit in the second region
-    use(at(3), MiB);
-    EXPECT_EQ(nic.registered, 3u); // the rest of that chunk
-    EXPECT_EQ(nic.bytes(), 10 * MiB);
-}
-
 // Segments that are registered stay so while the memory grows.
 TEST_F(vmm_test, memory_that_grows)
 {
@@ -352,15 +171,6 @@ TEST_F(vmm_test, memory_that_grows)
         EXPECT_EQ(counters().identity_misses, 0u);
         cache->invalidate(0, SIZE_MAX);
     }
-}
-
-// A new segment does not disturb a registration beside it.
-TEST_F(vmm_test, memory_that_grows_meanwhile)
-{
-    nic.during_reg = [this] { grow(1); };
-    use(at(0), MiB);
-    EXPECT_EQ(nic.registered, 1u);
-    EXPECT_EQ(nic.bytes(), 10 * MiB);
 }
 
 // A segment is replaced without an event. The other segments are unchanged.

@@ -52,17 +52,6 @@ TEST_F(reentry_test, no_region_is_within_another)
     EXPECT_EQ(cache->find(0, A, 2 * MiB), nullptr);
 }
 
-TEST_F(reentry_test, a_registrar_that_discards_waits_for_nothing)
-{
-    gpu.alloc(A, MiB);
-    nic.during_reg     = [&] { cache->invalidate(A, MiB); };
-    const region *then = nullptr;
-    nic.after_dereg    = [&] { then = hold(A, 1); };
-    use(A, 1);
-    ASSERT_NE(then, nullptr);
-    cache->put(then);
-}
-
 TEST_F(reentry_test, a_child_of_fork_starts_empty)
 {
     gpu.alloc(A, MiB);

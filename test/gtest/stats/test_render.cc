@@ -138,20 +138,6 @@ TEST_F(test_render, times_are_told_by_their_size)
     expect_in_prometheus({",up_to=\"100us\"} 2\n"});
 }
 
-TEST_F(test_render, fallbacks_are_told_by_way_and_cause)
-{
-    process_counters.add("fallback_operations", 3, 5); // ucp, no_room
-    process_counters.add("fallback_bytes", 4096, 5);
-    process_counters.add("fallback_operations", 1, 11); // error, other
-
-    EXPECT_EQ(R"({"ucp: no_room":3,"error: other":1})",
-              json()["fallback_operations"].dump());
-    EXPECT_EQ(R"({"ucp: no_room":4096})", json()["fallback_bytes"].dump());
-    expect_in_prometheus({"way=\"ucp\",cause=\"no_room\"} 3\n",
-                          "way=\"ucp\",cause=\"no_room\"} 4096\n"});
-    EXPECT_EQ(12u, values_of("fallback_bytes_total").size());
-}
-
 TEST_F(test_render, pairs_are_told)
 {
     auto &all = process_counters;
