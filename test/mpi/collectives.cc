@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives. An MPI that is built with CUDA runs every one, in both forms.
-// One without CUDA copies a rank's own part with the CPU: it runs some with the
-// own part in place or empty.
+// Collectives in both forms, for an MPI that is built with CUDA. One without it
+// copies a rank's own part with the CPU.
 #include "job.h"
 
 namespace ucx_ib_dmabuf::test {
@@ -171,25 +170,6 @@ void run_moving(job &in, const variant &with, const two_buffers &kinds)
     run_each(in, exchanges, with, kinds);
 }
 
-void run_without_own(job &in, memory first, memory second)
-{
-    const memory mine = in.mine_of(first, second);
-    const parts p(in.size, 37501, 0);
-    const size_t bytes      = static_cast<size_t>(p.total) * element;
-    const two_buffers kinds = {mine, mine, bytes, bytes};
-
-    run_each(in, {gathers, 1}, {blocking, {p.count}}, kinds); // MPI_Bcast
-    in.run_part("MPI_Allgather", [&] {
-        compare_with_host(
-            in, kinds,
-            [&](uint8_t *, uint8_t *receive) {
-                MPI_Allgather(MPI_IN_PLACE, 0, type(), receive, p.count, type(),
-                              MPI_COMM_WORLD);
-            },
-            true);
-    });
-}
-
 // Each rank sends from its own GPU and receives on another.
 case_function apart(const std::vector<int> &counts)
 {
@@ -251,13 +231,6 @@ void add_collectives(case_list &cases)
     const std::pair<memory, memory> pairs[] = {
         {device, device}, {host, device}, {device, host}};
 
-    cases.add("collectives", "collectives", run_without_own);
-    // With four ranks on a node UCX sends host memory eagerly up to 1.2 MiB,
-    // and the receiver copies it into GPU memory.
-    cases.add("collectives", "collectives", run_without_own, host, device,
-              staging::any);
-    cases.add("collectives", "collectives", run_without_own, host,
-              staging::never);
     for (const auto &[first, second] : pairs) {
         add_both(cases, "all_collectives", "collectives", first, second,
                  [](job &in, const two_buffers &kinds) {
