@@ -139,11 +139,6 @@ int poll_cq(ibv_cq *cq, int count, ibv_wc *wc)
     return given;
 }
 
-int req_notify_cq(ibv_cq *, int)
-{
-    return 0;
-}
-
 } // namespace
 
 void set_queue_functions(ibv_context_ops *all)
@@ -152,7 +147,7 @@ void set_queue_functions(ibv_context_ops *all)
     all->post_recv     = post_receive<queue_pair>;
     all->post_srq_recv = post_receive<shared_queue>;
     all->poll_cq       = poll_cq;
-    all->req_notify_cq = req_notify_cq;
+    all->req_notify_cq = [](ibv_cq *, int) { return 0; };
 }
 
 extern "C" {
@@ -171,24 +166,12 @@ ibv_cq *ibv_create_cq(ibv_context *of, int size, void *, ibv_comp_channel *,
     return cq;
 }
 
-int ibv_destroy_cq(ibv_cq *cq)
-{
-    delete static_cast<completion_queue *>(cq);
-    return 0;
-}
-
 ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *)
 {
     auto *srq    = new shared_queue{};
     srq->context = pd->context;
     srq->pd      = pd;
     return srq;
-}
-
-int ibv_destroy_srq(ibv_srq *srq)
-{
-    delete static_cast<shared_queue *>(srq);
-    return 0;
 }
 
 ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attr)
@@ -223,11 +206,6 @@ int ibv_query_qp(ibv_qp *qp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
     return 0;
 }
 
-int ibv_query_ece(ibv_qp *, ibv_ece *)
-{
-    return EOPNOTSUPP;
-}
-
 int ibv_destroy_qp(ibv_qp *qp)
 {
     const std::lock_guard guard(mutex);
@@ -236,15 +214,12 @@ int ibv_destroy_qp(ibv_qp *qp)
     return 0;
 }
 
-ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *)
-{
-    return new ibv_ah{pd->context, pd, 0};
-}
-
-int ibv_destroy_ah(ibv_ah *ah)
-{
-    delete ah;
-    return 0;
-}
+// clang-format off
+int ibv_destroy_cq(ibv_cq *cq) { delete static_cast<completion_queue *>(cq); return 0; }
+int ibv_destroy_srq(ibv_srq *srq) { delete static_cast<shared_queue *>(srq); return 0; }
+int ibv_query_ece(ibv_qp *, ibv_ece *) { return EOPNOTSUPP; }
+ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *) { return new ibv_ah{pd->context, pd, 0}; }
+int ibv_destroy_ah(ibv_ah *ah) { delete ah; return 0; }
+// clang-format on
 
 } // extern "C"

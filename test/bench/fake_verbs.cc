@@ -95,37 +95,6 @@ ibv_device **ibv_get_device_list(int *count)
     return list;
 }
 
-void ibv_free_device_list(ibv_device **list)
-{
-    delete[] list;
-}
-
-const char *ibv_get_device_name(ibv_device *of)
-{
-    return of->name;
-}
-
-// Unknown: UCX would ask the kernel about a device with an index.
-int ibv_get_device_index(ibv_device *)
-{
-    return -1;
-}
-
-const char *ibv_node_type_str(ibv_node_type)
-{
-    return "fake";
-}
-
-bool mlx5dv_is_supported(ibv_device *)
-{
-    return false;
-}
-
-int efadv_query_device(ibv_context *, void *, uint32_t)
-{
-    return EOPNOTSUPP;
-}
-
 // Without a provider's extensions, libibverbs' inline functions call the
 // functions below.
 ibv_context *ibv_open_device(ibv_device *opened)
@@ -178,28 +147,6 @@ int ibv_query_gid(ibv_context *, uint8_t, int, ibv_gid *gid)
     return 0;
 }
 
-int ibv_query_pkey(ibv_context *, uint8_t, int, uint16_t *pkey)
-{
-    *pkey = 0xffff;
-    return 0;
-}
-
-ibv_pd *ibv_alloc_pd(ibv_context *of)
-{
-    return new ibv_pd{of, 0};
-}
-
-ibv_mr *ibv_reg_mr(ibv_pd *pd, void *address, size_t length, int)
-{
-    return make_region(pd, reinterpret_cast<uint64_t>(address), length);
-}
-
-ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *, size_t length, uint64_t iova,
-                         unsigned)
-{
-    return make_region(pd, iova, length);
-}
-
 // UCX and the plug-in probe with an invalid descriptor. A registration takes as
 // many instructions as FAKE_REGISTRATION says.
 ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
@@ -217,18 +164,6 @@ ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t, size_t length, uint64_t iova,
     return make_region(pd, iova, length);
 }
 
-int ibv_dereg_mr(ibv_mr *mr)
-{
-    delete mr;
-    return 0;
-}
-
-int ibv_dealloc_pd(ibv_pd *domain)
-{
-    delete domain;
-    return 0;
-}
-
 int ibv_close_device(ibv_context *context)
 {
     close(context->async_fd);
@@ -236,8 +171,22 @@ int ibv_close_device(ibv_context *context)
     return 0;
 }
 
-// Calls with nothing to do.
+// Calls with little to do. A device with an index makes UCX ask the kernel.
 // clang-format off
+void ibv_free_device_list(ibv_device **list) { delete[] list; }
+const char *ibv_get_device_name(ibv_device *of) { return of->name; }
+int ibv_get_device_index(ibv_device *) { return -1; }
+const char *ibv_node_type_str(ibv_node_type) { return "fake"; }
+bool mlx5dv_is_supported(ibv_device *) { return false; }
+int efadv_query_device(ibv_context *, void *, uint32_t) { return EOPNOTSUPP; }
+int ibv_query_pkey(ibv_context *, uint8_t, int, uint16_t *pkey) { *pkey = 0xffff; return 0; }
+ibv_pd *ibv_alloc_pd(ibv_context *of) { return new ibv_pd{of, 0}; }
+int ibv_dealloc_pd(ibv_pd *domain) { delete domain; return 0; }
+ibv_mr *ibv_reg_mr(ibv_pd *pd, void *at, size_t length, int)
+{ return make_region(pd, reinterpret_cast<uint64_t>(at), length); }
+ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *, size_t length, uint64_t iova, unsigned)
+{ return make_region(pd, iova, length); }
+int ibv_dereg_mr(ibv_mr *mr) { delete mr; return 0; }
 int ibv_fork_init() { return 0; }
 int ibv_destroy_comp_channel(ibv_comp_channel *) { return 0; }
 // clang-format on

@@ -51,14 +51,13 @@ class Gpu:
 class Array:
     """Bytes on the GPU that say so as CuPy's and Numba's arrays do."""
 
-    def __init__(self, gpu, size, typestr="|u1", offset=0):
+    def __init__(self, gpu, size, offset=0):
         self.gpu = gpu
         self.size = size
         self.base = gpu.allocate(size + offset + 1)
         self.address = self.base + offset
-        itemsize = int(typestr[2:])
         self.__cuda_array_interface__ = {
-            "shape": (size // itemsize,), "typestr": typestr, "version": 3,
+            "shape": (size,), "typestr": "|u1", "version": 3,
             "data": (self.address, False), "strides": None}
 
     def __del__(self):

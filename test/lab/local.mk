@@ -9,8 +9,9 @@ test_lab_librxe_dmabuf_la_LIBADD  = $(VERBS_LIBS) -ldl
 
 if HAVE_GTEST
 check_PROGRAMS += test/lab/test_verbs_dmabuf
-test_lab_test_verbs_dmabuf_SOURCES = test/lab/soft_roce.cc test/lab/test_verbs_dmabuf.cc
-test_lab_test_verbs_dmabuf_LDADD = -lgtest_main $(GTEST_LIBS) $(VERBS_LIBS)
+test_lab_test_verbs_dmabuf_SOURCES = test/lab/test_verbs_dmabuf.cc test/mpi/buffer.cc
+test_lab_test_verbs_dmabuf_LDADD = libib_dmabuf_path.la libib_dmabuf_gpu.la libib_dmabuf_stats.la \
+    libib_dmabuf_report.la -lgtest_main $(GTEST_LIBS) $(VERBS_LIBS) -ldl
 LAB_TESTS += $(test_lab_lab)
 endif
 

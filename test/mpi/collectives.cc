@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives. An MPI that is built with CUDA runs every one, in both forms,
-// with each rank's own part. One without CUDA copies the own part and computes
-// with the CPU: it runs those that compute nothing, with the own part in place
-// (MPI_IN_PLACE) or empty.
+// Collectives in both forms, for an MPI that is built with CUDA. One without it
+// copies a rank's own part with the CPU.
 #include "job.h"
 
 namespace ucx_ib_dmabuf::test {
@@ -34,7 +32,7 @@ struct call {
     int root;
     int me;
     MPI_Op op;
-    void *send; // this or `receive` may be MPI_IN_PLACE
+    void *send;
     void *receive;
     MPI_Request *request = nullptr; // make() sets it
 
@@ -44,23 +42,18 @@ struct call {
 // The form of a call.
 enum form { blocking, nonblocking };
 
-// The buffer in which a rank's own part can stay: one of the root, or the send
-// buffer of each rank.
-enum class place { nowhere, root_sends, root_receives, all_send };
-
 struct collective {
     const char *names[2]; // for each form
     bool rooted;
-    bool equal;     // all parts have the same size
-    int own;        // copies of the own part that the blocking call may make
-    place in_place; // nowhere if Open MPI 4.1 gets it wrong
+    bool equal; // all parts have the same size
+    int own;    // copies of the own part that the blocking call may make
     void (*run[2])(const call &);
 };
 
 // Both forms of MPI_NAME, and their arguments.
-#define COLLECTIVE(NAME, LOWER, ROOTED, EQUAL, OWN, PLACE, ...)                \
+#define COLLECTIVE(NAME, LOWER, ROOTED, EQUAL, OWN, ...)                       \
     {                                                                          \
-        {"MPI_" #NAME, "MPI_I" #LOWER}, ROOTED, EQUAL, OWN, place::PLACE,      \
+        {"MPI_" #NAME, "MPI_I" #LOWER}, ROOTED, EQUAL, OWN,                    \
         {                                                                      \
             [](const call &c) { MPI_##NAME(__VA_ARGS__); },                    \
                 [](const call &c) { MPI_I##LOWER(__VA_ARGS__, c.request); }    \
@@ -78,64 +71,45 @@ struct collective {
 
 // Also scatters, and a broadcast.
 const collective gathers[] = {
-    COLLECTIVE(Bcast, bcast, true, true, 0, nowhere, c.receive, c.p.count,
-               type(), c.root, MPI_COMM_WORLD),
-    COLLECTIVE(Gather, gather, true, true, 1, root_sends, EQUAL_PARTS, c.root,
-               MPI_COMM_WORLD),
-    COLLECTIVE(Gatherv, gatherv, true, false, 1, root_sends, GATHERED_PARTS,
+    COLLECTIVE(Bcast, bcast, true, true, 0, c.receive, c.p.count, type(),
                c.root, MPI_COMM_WORLD),
-    COLLECTIVE(Scatter, scatter, true, true, 1, root_receives, EQUAL_PARTS,
-               c.root, MPI_COMM_WORLD),
-    COLLECTIVE(Scatterv, scatterv, true, false, 1, root_receives, c.send,
-               c.p.counts.data(), c.p.offsets.data(), type(), c.receive,
-               c.mine(), type(), c.root, MPI_COMM_WORLD),
-    COLLECTIVE(Allgather, allgather, false, true, 1, all_send, EQUAL_PARTS,
+    COLLECTIVE(Gather, gather, true, true, 1, EQUAL_PARTS, c.root,
                MPI_COMM_WORLD),
-    COLLECTIVE(Allgatherv, allgatherv, false, false, 1, all_send,
-               GATHERED_PARTS, MPI_COMM_WORLD),
+    COLLECTIVE(Gatherv, gatherv, true, false, 1, GATHERED_PARTS, c.root,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Scatter, scatter, true, true, 1, EQUAL_PARTS, c.root,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Scatterv, scatterv, true, false, 1, c.send, c.p.counts.data(),
+               c.p.offsets.data(), type(), c.receive, c.mine(), type(), c.root,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Allgather, allgather, false, true, 1, EQUAL_PARTS,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Allgatherv, allgatherv, false, false, 1, GATHERED_PARTS,
+               MPI_COMM_WORLD),
 };
 
 const collective exchanges[] = {
-    COLLECTIVE(Alltoall, alltoall, false, true, 1, all_send, EQUAL_PARTS,
-               MPI_COMM_WORLD),
-    COLLECTIVE(Alltoallv, alltoallv, false, true, 1, all_send, ALL_PARTS,
-               MPI_COMM_WORLD),
-    COLLECTIVE(Alltoallw, alltoallw, false, true, 1, all_send, c.send,
+    COLLECTIVE(Alltoall, alltoall, false, true, 1, EQUAL_PARTS, MPI_COMM_WORLD),
+    COLLECTIVE(Alltoallv, alltoallv, false, true, 1, ALL_PARTS, MPI_COMM_WORLD),
+    COLLECTIVE(Alltoallw, alltoallw, false, true, 1, c.send, c.p.counts.data(),
+               c.p.byte_offsets.data(), c.p.types.data(), c.receive,
                c.p.counts.data(), c.p.byte_offsets.data(), c.p.types.data(),
-               c.receive, c.p.counts.data(), c.p.byte_offsets.data(),
-               c.p.types.data(), MPI_COMM_WORLD),
+               MPI_COMM_WORLD),
 };
 
-// In place, Open MPI 4.1's MPI_Reduce_scatter_block copies one part to the host
-// but reduces all of them.
 const collective reductions[] = {
-    COLLECTIVE(Reduce, reduce, true, true, 0, root_sends, REDUCED(c.p.count),
-               c.root, MPI_COMM_WORLD),
-    COLLECTIVE(Allreduce, allreduce, false, true, 0, all_send,
-               REDUCED(c.p.count), MPI_COMM_WORLD),
-    COLLECTIVE(Reduce_scatter, reduce_scatter, false, true, 0, all_send,
+    COLLECTIVE(Reduce, reduce, true, true, 0, REDUCED(c.p.count), c.root,
+               MPI_COMM_WORLD),
+    COLLECTIVE(Allreduce, allreduce, false, true, 0, REDUCED(c.p.count),
+               MPI_COMM_WORLD),
+    COLLECTIVE(Reduce_scatter, reduce_scatter, false, true, 0,
                REDUCED(c.p.counts.data()), MPI_COMM_WORLD),
     COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, false, true, 0,
-               nowhere, REDUCED(c.p.count), MPI_COMM_WORLD),
-    COLLECTIVE(Scan, scan, false, true, 0, all_send, REDUCED(c.p.count),
-               MPI_COMM_WORLD),
-    COLLECTIVE(Exscan, exscan, false, true, 0, all_send, REDUCED(c.p.count),
+               REDUCED(c.p.count), MPI_COMM_WORLD),
+    COLLECTIVE(Scan, scan, false, true, 0, REDUCED(c.p.count), MPI_COMM_WORLD),
+    COLLECTIVE(Exscan, exscan, false, true, 0, REDUCED(c.p.count),
                MPI_COMM_WORLD),
 };
-
-// Returns the call with the own part in place.
-call put_in_place(const collective &one, call with)
-{
-    const bool is_root = with.me == with.root;
-
-    if ((one.in_place == place::all_send) ||
-        ((one.in_place == place::root_sends) && is_root)) {
-        with.send = MPI_IN_PLACE;
-    } else if ((one.in_place == place::root_receives) && is_root) {
-        with.receive = MPI_IN_PLACE;
-    }
-    return with;
-}
 
 // Makes the call and waits until it completes.
 void make(const collective &one, form as, call with)
@@ -147,13 +121,10 @@ void make(const collective &one, form as, call with)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-enum class own_part { anywhere, in_place, none };
-
+// Small counts use other algorithms in Open MPI, and in UCX.
 struct variant {
-    form as = blocking;
-    // Small counts use other algorithms in Open MPI, and in UCX.
+    form as                 = blocking;
     std::vector<int> counts = {5, 1000, 40009};
-    own_part own            = own_part::anywhere;
     MPI_Op op               = MPI_SUM;
 };
 
@@ -161,29 +132,22 @@ struct variant {
 void run_one(job &in, const collective &one, const variant &with,
              two_buffers kinds, int count)
 {
-    parts p(in.size, count, one.equal ? 0 : 1001);
-    int &mine     = p.counts[static_cast<size_t>(in.rank)];
-    size_t copies = 0;
+    const parts p(in.size, count, one.equal ? 0 : 1001);
+    const int mine = p.counts[static_cast<size_t>(in.rank)];
+    // Except in blocking calls, Open MPI packs and unpacks the own part,
+    // through host memory.
+    const size_t copies = static_cast<size_t>(mine) * element *
+                          static_cast<size_t>(one.own) *
+                          ((with.as == blocking) ? 1 : 2);
 
     kinds.sent = kinds.received = static_cast<size_t>(p.total) * element;
-    if (with.own == own_part::anywhere) {
-        // Except in blocking calls, Open MPI packs and unpacks the own part,
-        // through host memory.
-        copies = static_cast<size_t>(mine) * element *
-                 static_cast<size_t>(one.own) * ((with.as == blocking) ? 1 : 2);
-    } else if (with.own == own_part::none) {
-        mine = 0;
-    }
     for (int root = 0; root < (one.rooted ? in.size : 1); ++root) {
-        const auto run = [&](uint8_t *send, uint8_t *receive) {
-            const call plain = {p, root, in.rank, with.op, send, receive};
-            make(one, with.as,
-                 (with.own == own_part::in_place) ? put_in_place(one, plain)
-                                                  : plain);
-        };
-        compare_with_host(in, kinds, run,
-                          static_cast<size_t>(count) * element >= in.blocking,
-                          copies);
+        compare_with_host(
+            in, kinds,
+            [&](uint8_t *send, uint8_t *receive) {
+                make(one, with.as, {p, root, in.rank, with.op, send, receive});
+            },
+            static_cast<size_t>(count) * element >= in.blocking, copies);
     }
 }
 
@@ -191,10 +155,6 @@ void run_each(job &in, std::span<const collective> all, const variant &with,
               const two_buffers &kinds)
 {
     for (const collective &one : all) {
-        if ((with.own == own_part::in_place) &&
-            (one.in_place == place::nowhere) && (one.own != 0)) {
-            continue;
-        }
         in.run_part(one.names[with.as], [&] {
             for (int count : with.counts) {
                 run_one(in, one, with, kinds, count);
@@ -208,16 +168,6 @@ void run_moving(job &in, const variant &with, const two_buffers &kinds)
 {
     run_each(in, gathers, with, kinds);
     run_each(in, exchanges, with, kinds);
-}
-
-void run_without_own(job &in, memory first, memory second)
-{
-    const memory mine       = in.mine_of(first, second);
-    const two_buffers kinds = {mine, mine};
-
-    run_each(in, gathers, {blocking, {37501}, own_part::in_place}, kinds);
-    run_each(in, {&exchanges[1], 1}, // MPI_Alltoallv
-             {blocking, {37501}, own_part::none}, kinds);
 }
 
 // Each rank sends from its own GPU and receives on another.
@@ -236,10 +186,7 @@ case_function apart(const std::vector<int> &counts)
 void run_reductions(job &in, const two_buffers &kinds)
 {
     for (MPI_Op op : {MPI_SUM, MPI_BXOR}) {
-        run_each(in, reductions,
-                 {blocking, {1, 1000, 40009}, own_part::anywhere, op}, kinds);
-        run_each(in, reductions, {blocking, {40009}, own_part::in_place, op},
-                 kinds);
+        run_each(in, reductions, {blocking, {1, 1000, 40009}, op}, kinds);
     }
 }
 
@@ -284,13 +231,6 @@ void add_collectives(case_list &cases)
     const std::pair<memory, memory> pairs[] = {
         {device, device}, {host, device}, {device, host}};
 
-    cases.add("collectives", "collectives", run_without_own);
-    // With four ranks on a node UCX sends host memory eagerly up to 1.2 MiB,
-    // and the receiver copies it into GPU memory.
-    cases.add("collectives", "collectives", run_without_own, host, device,
-              staging::any);
-    cases.add("collectives", "collectives", run_without_own, host,
-              staging::never);
     for (const auto &[first, second] : pairs) {
         add_both(cases, "all_collectives", "collectives", first, second,
                  [](job &in, const two_buffers &kinds) {

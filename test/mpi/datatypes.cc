@@ -34,29 +34,11 @@ MPI_Datatype indexed()
     return type;
 }
 
-// As a compiler lays out {char; double; int[3]}, or packed.
-MPI_Datatype structure(bool packed)
-{
-    const int lengths[]        = {1, 1, 3};
-    const MPI_Aint aligned[]   = {0, 8, 16};
-    const MPI_Aint unaligned[] = {0, 1, 9};
-    const MPI_Datatype types[] = {MPI_CHAR, MPI_DOUBLE, MPI_INT};
-    MPI_Datatype inner, type;
-
-    MPI_Type_create_struct(3, lengths, packed ? unaligned : aligned, types,
-                           &inner);
-    MPI_Type_create_resized(inner, 0, packed ? 21 : 32, &type);
-    MPI_Type_free(&inner);
-    return type;
-}
-
 const made_type types[] = {
     {"a vector without holes", false, [] { return vector_of(10, 7, 7); }, 500},
-    {"a packed structure", false, [] { return structure(true); }, 14001},
     {"a vector", true, [] { return vector_of(10, 7, 12); }, 300},
     {"a column", true, [] { return vector_of(8000, 1, 13); }, 1},
     {"indexed blocks", true, indexed, 3000},
-    {"a structure", true, [] { return structure(false); }, 9001},
 };
 
 // Sends the type to the same type, to its bytes, and its bytes to the type.

@@ -13,12 +13,13 @@ BEGIN {
 # "SPEED WITH | tagged message by ucp_tag_send*(fast-completion) from cuda/GPU0 |"
 / by ucp_/ {
     operation = ""
-    if (!/cuda/)                        next
-    if (/ucp_tag_send.*fast-completion/) operation = "blocking send"
-    else if (/ucp_tag_send/)            operation = "send"
-    else if (/ucp_am_send/)             operation = "active message"
-    else if (/ucp_put/)                 operation = "put"
-    else if (/ucp_get/)                 operation = "get"
+    if (/host memory/)                           next
+    if (/ucp_tag_send\*\(fast-completion\) /)    operation = "blocking send"
+    else if (/ucp_tag_send\* /)                  operation = "send"
+    else if (/ucp_am_send\* /)                   operation = "active message"
+    else if (/ucp_put\* /)                       operation = "put"
+    else if (/ucp_get\*(\(multi\))? /)                     operation = "get"
+    else                                         next
     key = $1 SUBSEP $2 SUBSEP operation
     from[key] = 0
     next

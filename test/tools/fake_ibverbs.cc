@@ -99,11 +99,6 @@ FAKE ibv_device **ibv_get_device_list(int *count)
     return list;
 }
 
-FAKE void ibv_free_device_list(ibv_device **list)
-{
-    free(list);
-}
-
 FAKE ibv_context *ibv_open_device(ibv_device *device)
 {
     for (const fake &each : nics()) {
@@ -115,20 +110,10 @@ FAKE ibv_context *ibv_open_device(ibv_device *device)
     return nullptr;
 }
 
-FAKE int ibv_close_device(ibv_context *)
-{
-    return 0;
-}
-
 FAKE ibv_pd *ibv_alloc_pd(ibv_context *context)
 {
     errno = ENOMEM;
     return of(context).has_pd ? of(context).sim->pd().verbs_pd : nullptr;
-}
-
-FAKE int ibv_dealloc_pd(ibv_pd *)
-{
-    return 0;
 }
 
 FAKE int ibv_query_device(ibv_context *, ibv_device_attr *attr)
@@ -148,22 +133,23 @@ FAKE int ibv_query_port(ibv_context *context, uint8_t port,
     return 0;
 }
 
+// clang-format off
+FAKE void ibv_free_device_list(ibv_device **list) { free(list); }
+FAKE int ibv_close_device(ibv_context *) { return 0; }
+FAKE int ibv_dealloc_pd(ibv_pd *) { return 0; }
 FAKE ibv_mr *ibv_reg_mr_iova(ibv_pd *, void *, size_t, uint64_t, int)
-{
-    errno = ENOMEM;
-    return nullptr;
-}
-
-FAKE int ibv_dereg_mr(ibv_mr *mr)
-{
-    return of(mr->context).sim->pd().verbs->dereg(mr);
-}
-
-FAKE ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length,
-                               uint64_t iova, int fd, int access)
-{
-    return of(pd->context).sim->reg_dmabuf_mr(offset, length, iova, fd, access);
-}
+{ errno = ENOMEM; return nullptr; }
+FAKE int ibv_dereg_mr(ibv_mr *mr) { return of(mr->context).sim->pd().verbs->dereg(mr); }
+FAKE ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+                              int access)
+{ return of(pd->context).sim->reg_dmabuf_mr(offset, length, iova, fd, access); }
+FAKE bool mlx5dv_is_supported(ibv_device *device)
+{ return nics().front().sim->pd().mlx5.is_supported(device); }
+FAKE int mlx5dv_get_data_direct_sysfs_path(ibv_context *context, char *path, size_t size)
+{ return of(context).sim->pd().mlx5.get_data_direct_sysfs_path(context, path, size); }
+FAKE ibv_mr *mlx5dv_reg_dmabuf_mr(ibv_pd *, uint64_t, size_t, uint64_t, int, int, int)
+{ errno = EOPNOTSUPP; return nullptr; }
+// clang-format on
 
 // For the loopback, which these NICs never come to.
 #define FAKE_UNUSED(_result, _name, ...)                                       \
@@ -181,22 +167,3 @@ FAKE_UNUSED(ibv_qp *, ibv_create_qp, ibv_pd *, ibv_qp_init_attr *)
 FAKE_UNUSED(int, ibv_modify_qp, ibv_qp *, ibv_qp_attr *, int)
 FAKE_UNUSED(int, ibv_destroy_qp, ibv_qp *)
 FAKE_UNUSED(const char *, ibv_wc_status_str, ibv_wc_status)
-
-FAKE bool mlx5dv_is_supported(ibv_device *device)
-{
-    return nics().front().sim->pd().mlx5.is_supported(device);
-}
-
-FAKE int mlx5dv_get_data_direct_sysfs_path(ibv_context *context, char *path,
-                                           size_t size)
-{
-    return of(context).sim->pd().mlx5.get_data_direct_sysfs_path(context, path,
-                                                                 size);
-}
-
-FAKE ibv_mr *mlx5dv_reg_dmabuf_mr(ibv_pd *, uint64_t, size_t, uint64_t, int,
-                                  int, int)
-{
-    errno = EOPNOTSUPP;
-    return nullptr;
-}

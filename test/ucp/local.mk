@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # On UCX's public API.
-check_PROGRAMS += test/ucp/two_copies test/ucp/ucp_tests
+check_PROGRAMS += test/ucp/ucp_tests
 LAB_TESTS      += $(test_ucp_lab)
 
 test_ucp_ucp_tests_SOURCES  = $(mpi_common_sources) test/ucp/one_sided.cc \
@@ -8,8 +8,3 @@ test_ucp_ucp_tests_SOURCES  = $(mpi_common_sources) test/ucp/one_sided.cc \
 test_ucp_ucp_tests_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
 test_ucp_ucp_tests_LDFLAGS  = $(AM_LDFLAGS) $(UCX_LDFLAGS)
 test_ucp_ucp_tests_LDADD    = -lucp -lucs -ldl
-
-# Opens the copies that it is told to.
-test_ucp_two_copies_SOURCES  = test/ucp/two_copies.cc
-test_ucp_two_copies_CPPFLAGS = $(UCX_CPPFLAGS) $(AM_CPPFLAGS)
-test_ucp_two_copies_LDADD    = -ldl

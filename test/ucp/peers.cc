@@ -5,7 +5,7 @@
 
 namespace ucx_ib_dmabuf::test {
 
-ucp_worker::ucp_worker(uint64_t features)
+ucp_worker::ucp_worker()
 {
     ucp_params_t params        = {};
     ucp_worker_params_t single = {};
@@ -13,7 +13,7 @@ ucp_worker::ucp_worker(uint64_t features)
 
     gpu::use(); // before UCX checks which memory it can register
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features   = features;
+    params.features   = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     const auto status = ucp_init_version(1, 16, &params, config, &context_);
     ucp_config_release(config);
@@ -27,12 +27,7 @@ ucp_worker::~ucp_worker()
     ucp_cleanup(context_);
 }
 
-// For puts, gets and atomics.
-constexpr uint64_t features =
-    UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64;
-
-initiator::initiator(bool handles_errors)
-    : handles_errors_(handles_errors), target_(features), worker_(features)
+initiator::initiator(bool handles_errors) : handles_errors_(handles_errors)
 {
     connect();
 }

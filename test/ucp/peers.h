@@ -42,11 +42,10 @@ inline void expect(bool good, const std::string &otherwise)
     }
 }
 
-// A context with a worker.
+// A context for puts, gets and atomics, with a worker.
 class ucp_worker {
 public:
-    // For these features of UCP (ucp_params_t).
-    explicit ucp_worker(uint64_t features);
+    ucp_worker();
     ~ucp_worker();
     ucp_worker(const ucp_worker &)            = delete;
     ucp_worker &operator=(const ucp_worker &) = delete;
