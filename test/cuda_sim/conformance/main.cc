@@ -47,10 +47,11 @@ void check_all()
 {
     say_what_it_is();
     gpu::use();
-    for (auto *part : {check_calls, check_queries, check_kinds, check_exports,
-                       check_identity, check_mappings, check_release,
-                       check_contexts, check_gone, check_captures,
-                       check_kernels, check_lookup, check_fork}) {
+    for (auto *part :
+         {check_calls, check_queries, check_kinds, check_exports,
+          check_identity, check_mappings, check_release, check_contexts,
+          check_gone, check_captures, check_kernels, check_lookup,
+          check_simulated, check_fork}) {
         try {
             part();
         } catch (const std::exception &error) {
@@ -150,6 +151,7 @@ int main()
     using namespace ucx_ib_dmabuf::conformance;
 
     ask_without_gpu();
+    ask_at_exit();
     if (!load())
         return 0;
     try {
