@@ -303,7 +303,7 @@ void versions()
         const char *symbol;
     } all[] = {
         {"cuMemAlloc", 2000, 0, "cuMemAlloc"},
-        {"cuCtxCreate", 12000, 0, "cuCtxCreate_v3"},
+        {"cuGraphAddNode", 12040, 0, "cuGraphAddNode_v2"},
         {"cuMemFreeAsync", 12000, 2, "cuMemFreeAsync_ptsz"},
         {"cuMemcpyHtoD", 12000, 2, "cuMemcpyHtoD_v2_ptds"},
     };

@@ -101,7 +101,7 @@ enum class Kind {
     vmm,        // cuMemMap
     pool,       // cuMemAllocAsync
     managed,    // cuMemAllocManaged
-    host,       // cuMemAllocHost, cuMemHostAlloc
+    host,       // cuMemHostAlloc
     registered, // cuMemHostRegister
     module,     // a variable of a module or a library
     opened,     // cuIpcOpenMemHandle
