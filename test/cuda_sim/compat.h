@@ -5,10 +5,6 @@
 
 #include <cuda.h>
 
-#if CUDA_VERSION < 12050
-struct CUctxCreateParams;
-#endif
-
 #if CUDA_VERSION < 12080
 struct CUmemcpyAttributes;
 #endif

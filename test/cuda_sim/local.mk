@@ -95,14 +95,6 @@ CLEANFILES += \
     test/cuda_sim/lib/libcudart.so.$(CUDART_OTHER) \
     test/cuda_sim/lib/libnvidia-ml.so.1
 
-if HAVE_GTEST
-UNIT_TESTS     += test/cuda_sim/test_cuda_sim
-check_PROGRAMS += test/cuda_sim/test_cuda_sim
-test_cuda_sim_test_cuda_sim_SOURCES = $(test_cuda_sim_test_sources)
-test_cuda_sim_test_cuda_sim_LDADD = test/cuda_sim/libcuda.la -lgtest_main $(GTEST_LIBS) -ldl
-LAB_TESTS  += $(test_cuda_sim_test_lab)
-endif
-
 # What is claimed of a GPU, checked on the simulated one. The program can be
 # built by itself and run on a real one (docs/testing.md).
 check_PROGRAMS += test/cuda_sim/conformance/conformance
@@ -110,3 +102,4 @@ test_cuda_sim_conformance_conformance_SOURCES = $(test_cuda_sim_conformance_sour
 test_cuda_sim_conformance_conformance_LDADD    = -ldl -lpthread
 
 TAP_TESTS  += $(test_cuda_sim_conformance_tap)
+LAB_TESTS  += $(test_cuda_sim_conformance_lab)

@@ -56,5 +56,7 @@ void check_kernels();
 void check_mappings();
 void check_lookup();
 void check_fork();
+void ask_at_exit(); // for check_simulated(); before the driver is loaded
+void check_simulated();
 
 } // namespace ucx_ib_dmabuf::conformance

@@ -223,6 +223,8 @@ void check_kernels()
                   [&] { copy_in_own_stream(memory); });
     does_not_wait("mapped memory's beginning and end",
                   [] { gpu::segments mapping(1); });
+    claim(!running.outlasts([&] { copy_in(nullptr, memory); }),
+          "a copy in the legacy stream waits");
     GPU_TRY(cuMemFree, memory);
     GPU_TRY(cuStreamDestroy, stream);
 }

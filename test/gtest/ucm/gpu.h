@@ -11,17 +11,16 @@ namespace ucx_ib_dmabuf::test {
 
 constexpr size_t MIB = 1 << 20;
 
-using Free      = CUresult(CUdeviceptr);
 using FreeAsync = CUresult(CUdeviceptr, CUstream);
 
 /** Looks up an entry point with cuGetProcAddress. */
 template <class Function>
-Function *entry_of(const char *name, uint64_t flags = 0, int version = 12000)
+Function *entry_of(const char *name, int version = 12000)
 {
     void *address = nullptr;
     gpu::check(
         gpu::entry<CUresult(const char *, void **, int, cuuint64_t, int *)>(
-            "cuGetProcAddress_v2")(name, &address, version, flags, nullptr),
+            "cuGetProcAddress_v2")(name, &address, version, 0, nullptr),
         name);
     return reinterpret_cast<Function *>(address);
 }

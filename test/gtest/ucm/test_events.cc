@@ -151,6 +151,10 @@ FAKE_TEST(CudaEvents, function_that_cannot_be_patched)
                   "cuMemUnmap: its first instructions are not "
                   "known here");
     }
+    static std::string reported; // also to a late subscriber
+    cuda_events_on_incomplete([](const char *why, void *) { reported = why; },
+                              nullptr);
+    EXPECT_EQ(reported, cuda_events_missing());
     EXPECT_EQ(fake.call("cuMemUnmap", ADDRESS, SIZE), 0);
     expect_release_by(fake, "cuMemFree_v2", ADDRESS, SIZE, ADDRESS);
 }

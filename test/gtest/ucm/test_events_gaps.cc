@@ -199,15 +199,6 @@ HOOKED_TEST(CudaEventsGaps, a_hook_is_overwritten)
     }
 }
 
-FAKE_TEST(CudaEventsGaps, late_subscriber)
-{
-    Fake fake("fake_odd");
-    EXPECT_EQ(cuda_events_install(), UCS_OK);
-    Reported reported;
-    EXPECT_EQ(reported.times, 1);
-    EXPECT_NE(reported.why.find("cuMemUnmap: "), std::string::npos);
-}
-
 #ifndef CAN_PATCH
 FAKE_TEST(CudaEventsGaps, nothing_can_be_patched)
 {

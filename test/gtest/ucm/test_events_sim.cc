@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The hooks on the simulated GPU, by every way to reach a function, with UCX's
-// own CUDA hooks and without. All calls are of the public driver and runtime
-// API, and would run on a real GPU.
+// The hooks on the simulated GPU, with UCX's own CUDA hooks and without. All
+// calls are of the public driver and runtime API, and would run on a real GPU.
 #include "gpu.h"
 #include <common/sim.h>
 #include <gtest/gtest.h>
@@ -14,36 +13,6 @@ namespace {
 using namespace test;
 
 class CudaEventsSim : public testing::TestWithParam<bool> {};
-
-GPU_TEST(CudaEventsSim, driver_api)
-{
-    // All are looked up before the hooks are installed.
-    Free *by_symbol       = gpu::entry<Free>("cuMemFree_v2");
-    Free *by_entry        = entry_of<Free>("cuMemFree");
-    FreeAsync *by_async[] = {
-        gpu::entry<FreeAsync>("cuMemFreeAsync"),
-        gpu::entry<FreeAsync>("cuMemFreeAsync_ptsz"),
-        entry_of<FreeAsync>("cuMemFreeAsync",
-                            CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)};
-    CUdeviceptr older = allocate(3 * MIB), address;
-
-    install_all();
-    expect_release(older, 3 * MIB, [&] { return by_symbol(older); });
-    for (Free *call : {by_symbol, by_entry, gpu::entry<Free>("cuMemFree_v2"),
-                       entry_of<Free>("cuMemFree")}) {
-        address = allocate(2 * MIB);
-        expect_release(address, 2 * MIB, [&] { return call(address); });
-    }
-    for (FreeAsync *call : by_async) {
-        GPU_CALL(cuMemAllocAsync, &address, MIB, nullptr);
-        expect_release(address, MIB, [&] {
-            return call(address, nullptr) | GPU_TRY(cuCtxSynchronize);
-        });
-    }
-    Events events;
-    by_symbol(0); // frees nothing
-    EXPECT_TRUE(events.take().empty());
-}
 
 // Installation calls the driver once per hooked function and a few times more,
 // not once per function and version of CUDA.
@@ -97,7 +66,7 @@ GPU_TEST(CudaEventsSim, graph_nodes, "CUDA_SIM_DRIVER_VERSION=13040")
     GPU_CALL(cuGraphCreate, &graph, 0);
     GPU_CALL(cuDriverGetVersion, &version);
     auto *add =
-        entry_of<decltype(cuGraphAddNode_v2)>("cuGraphAddNode", 0, version);
+        entry_of<decltype(cuGraphAddNode_v2)>("cuGraphAddNode", version);
     install_all();
     Events events;
     EXPECT_EQ(int(add(&node, graph, nullptr, nullptr, 0, &params)), 0);
@@ -145,9 +114,11 @@ void expect_everything(CUdeviceptr gone, const std::function<int()> &release)
 
 // A program that uses only the runtime's functions, which have no hooks: the
 // driver's hooks see each of its releases.
-void use_runtime(void *runtime)
+GPU_TEST(CudaEventsSim, runtime_api)
 {
-    const auto call = [&](const char *name, auto... args) {
+    install_all(); // the runtime is loaded later
+    void *const runtime = open_library(variable("CUDART_PATH"));
+    const auto call     = [&](const char *name, auto... args) {
         return function_of<int(decltype(args)...)>(runtime, name)(args...);
     };
     for (const char *name :
@@ -177,19 +148,6 @@ void use_runtime(void *runtime)
     EXPECT_EQ(call("cudaMalloc", &address, MIB), 0);
     expect_everything(reinterpret_cast<CUdeviceptr>(address),
                       [&] { return call("cudaDeviceReset"); });
-}
-
-GPU_TEST(CudaEventsSim, runtime_api)
-{
-    void *const runtime = open_library(variable("CUDART_PATH"));
-    install_all();
-    use_runtime(runtime);
-}
-
-GPU_TEST(CudaEventsSim, runtime_loaded_later)
-{
-    install_all();
-    use_runtime(open_library(variable("CUDART_PATH")));
 }
 
 // The GPU is full of memory that the handler frees on request. Calls that UCX's
