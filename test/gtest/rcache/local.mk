@@ -16,6 +16,7 @@ test_gtest_rcache_test_rcache_SOURCES = \
     test/gtest/rcache/test_nics.cc \
     test/gtest/rcache/test_predictor.cc \
     test/gtest/rcache/test_prefetch.cc \
+    test/gtest/rcache/test_prefetch_thread.cc \
     test/gtest/rcache/test_reentry.cc \
     test/gtest/rcache/test_threads.cc
 test_gtest_rcache_test_rcache_LDADD    = libib_dmabuf_rcache.la \

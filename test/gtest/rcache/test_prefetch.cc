@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "prefetch.h"
 #include <atomic>
-#include <chrono>
-#include <common/elsewhere.h>
-#include <csignal>
 #include <functional>
 #include <future>
-#include <sys/time.h>
 #include <thread>
 
 // New memory is registered before its first use, if earlier memory of its size
@@ -72,7 +68,9 @@ TEST_F(prefetch_test, not_for_segments_and_pools)
 }
 
 // The next use registers. If the NIC lacks room, nothing more is registered
+
 // ahead, but uses need not be seen yet.
+
 TEST_F(prefetch_test, a_failure_is_not_remembered)
 {
     for (const auto error : {UCS_ERR_IO_ERROR, UCS_ERR_NO_MEMORY}) {
@@ -99,7 +97,9 @@ TEST_F(prefetch_test, a_use_waits_for_the_rest)
 }
 
 // A program may release memory as soon as it has it. The exporter still
+
 // describes the memory, as a driver may that is just releasing it.
+
 TEST_F(prefetch_test, nothing_is_registered_after_a_release)
 {
     for (int i = 0; i < 1000; ++i) {
@@ -116,6 +116,7 @@ TEST_F(prefetch_test, nothing_is_registered_after_a_release)
 }
 
 // Then it was not registered in vain, released meanwhile or not.
+
 TEST_F(prefetch_test, a_use_may_overtake_the_thread)
 {
     teach();
@@ -149,80 +150,18 @@ TEST_F(prefetch_test, a_use_may_overtake_the_thread)
     EXPECT_EQ(in_vain(), 0u);
 }
 
-TEST_F(prefetch_test, a_release_waits_for_nothing)
-{
-    std::promise<void> until;
-    begin(until);
-    release_surely(A); // returns while the NIC registers
-    EXPECT_EQ(nic.live(), 0u);
-    until.set_value();
-    EXPECT_TRUE(cache->flush()); // waits for the registration and its end
-    EXPECT_EQ(nic.live(), 0u);
-    EXPECT_EQ(in_vain(), 1u);
-}
-
 // The driver must not be called in a context that is being destroyed, nor while
+
 // the process ends. A NIC is not used after it was detached.
-TEST_F(prefetch_test, ends_of_contexts_processes_and_nics_wait)
-{
-    const std::function<void()> ends[] = {
-        [&] {
-            EXPECT_GT(gpu.context.use_count(), 1);
-            cache->leave_driver();
-            EXPECT_EQ(gpu.context.use_count(), 1);
-        },
-        [&] {
-            cache->detach(0);
-            EXPECT_EQ(nic.live(), 0u);
-            cache->attach(nic);
-        },
-        [&] { cache->stop_prefetching(); }};
-    for (const auto &end : ends) {
-        std::promise<void> until;
-        std::atomic<bool> over{false};
-        begin(until);
-        std::thread later([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));
-            over = true;
-            until.set_value();
-        });
-        end();
-        EXPECT_TRUE(over);
-        later.join();
-        use(A, 1); // so that it is not in vain
-        release_surely(A);
-    }
-    EXPECT_FALSE(allocate(B));
-}
 
 // A NIC or the driver may hang, or wait for this thread. All waits together
+
 // have one limit.
-TEST_F(prefetch_test, the_wait_has_a_limit)
-{
-    settings.patience = std::chrono::milliseconds(100);
-    restart();
-    std::promise<void> until;
-    begin(until);
-    const auto started = std::chrono::steady_clock::now();
-    for (int i = 0; i < 100; ++i) {
-        cache->leave_driver();
-    }
-    EXPECT_LT(std::chrono::steady_clock::now() - started,
-              50 * settings.patience);
-    const uint64_t deregistered = nic.deregistered;
-    until.set_value();
-    while (nic.deregistered == deregistered) {
-        std::this_thread::yield();
-    }
-    EXPECT_EQ(nic.live(), 0u);
-    EXPECT_EQ(in_vain(), 0u);
-    release_all();
-    teach(10);
-    EXPECT_FALSE(allocate(A));
-}
 
 // An operation that needs the room does not wait for the thread. The result is
+
 // dropped: room that was given away is not taken again.
+
 TEST_F(prefetch_test, room_waits_for_no_registration_ahead)
 {
     settings.deferred_size = 0;
@@ -245,7 +184,9 @@ TEST_F(prefetch_test, room_waits_for_no_registration_ahead)
 }
 
 // The NIC has room for one registration, which the thread makes, or has made in
+
 // vain. An operation that is refused gets that room.
+
 TEST_F(prefetch_test, operations_come_first_where_room_is_scarce)
 {
     for (const bool is_busy : {true, false}) {
@@ -308,47 +249,11 @@ TEST_F(prefetch_test, the_oldest_memory_comes_first)
 }
 
 // Its operations would wait for a thread that gets no time.
-TEST_F(prefetch_test, not_if_the_thread_has_another_priority)
-{
-    settings.begin_thread = [] { return false; };
-    restart();
-    for (int i = 0; i < 10; ++i) {
-        gpu.alloc(A, 4 * MiB);
-        cache->allocate(A, 4 * MiB); // starts the thread
-        use(A, 1);
-        release_surely(A);
-    }
-    EXPECT_EQ(ahead(), 0u);
-}
 
 // A handler of signals may call exit() while its thread holds the lock.
-TEST_F(prefetch_test, an_exit_in_a_handler_returns)
-{
-    static rcache *used;
-    static std::atomic<bool> ended, has_waited;
-    used       = cache.get();
-    has_waited = false;
-    gpu.alloc(A, 4 * MiB);
-    signal(SIGALRM, [](int) {
-        const auto before = std::chrono::steady_clock::now();
-        used->stop_prefetching();
-        has_waited = has_waited || std::chrono::steady_clock::now() - before >
-                                       std::chrono::milliseconds(90);
-        ended = true;
-    });
-    while (!has_waited) {
-        const itimerval once{{0, 0}, {0, 100}};
-        ended = false;
-        setitimer(ITIMER_REAL, &once, nullptr);
-        while (!ended) {
-            use(A, 1);
-        }
-    }
-    signal(SIGALRM, SIG_DFL);
-    release_surely(A);
-}
 
 // Then it is not known whether the memory would have been used.
+
 TEST_F(prefetch_test, other_ends_of_a_registration_teach_nothing)
 {
     const std::function<void()> ends[] = {
@@ -371,23 +276,9 @@ TEST_F(prefetch_test, other_ends_of_a_registration_teach_nothing)
 }
 
 // What waits for the thread when a context ends may be of that context.
-TEST_F(prefetch_test, what_waits_when_a_context_ends_is_not_registered)
-{
-    std::promise<void> until;
-    begin(until);
-    gpu.alloc(B, 4 * MiB);
-    EXPECT_TRUE(cache->allocate(B, 4 * MiB));
-    std::thread end([&] { cache->leave_driver(); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    until.set_value();
-    end.join();
-    cache->flush();
-    EXPECT_FALSE(has_entry(B));
-    EXPECT_TRUE(has_entry(A));
-    release_all();
-}
 
 // An allocation that finds no memory tries once more after a deregistration.
+
 TEST_F(prefetch_test, memory_is_asked_for_again_only_if_some_was_deregistered)
 {
     cache->flush();
@@ -400,20 +291,6 @@ TEST_F(prefetch_test, memory_is_asked_for_again_only_if_some_was_deregistered)
         EXPECT_FALSE(cache->flush());
         teach(50);
     }
-}
-
-TEST_F(prefetch_test, a_child_of_fork_learns_anew)
-{
-    std::promise<void> until;
-    begin(until);
-    EXPECT_TRUE(in_child([&] {
-        const nic_id id = cache->attach(nics[1]);
-        cache->release(A, 4 * MiB);
-        cache->leave_driver(); // waits for no thread of the parent
-        return !cache->allocate(B, 4 * MiB) && id > 0;
-    }));
-    until.set_value();
-    cache->flush();
 }
 
 } // namespace

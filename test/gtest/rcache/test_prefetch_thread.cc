@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "prefetch.h"
+#include <atomic>
+#include <chrono>
+#include <common/elsewhere.h>
+#include <csignal>
+#include <functional>
+#include <future>
+#include <sys/time.h>
+#include <thread>
+
+// The thread that registers new memory ends, or hangs.
+namespace {
+
+TEST_F(prefetch_test, a_release_waits_for_nothing)
+{
+    std::promise<void> until;
+    begin(until);
+    release_surely(A); // returns while the NIC registers
+    EXPECT_EQ(nic.live(), 0u);
+    until.set_value();
+    EXPECT_TRUE(cache->flush()); // waits for the registration and its end
+    EXPECT_EQ(nic.live(), 0u);
+    EXPECT_EQ(in_vain(), 1u);
+}
+
+TEST_F(prefetch_test, ends_of_contexts_processes_and_nics_wait)
+{
+    const std::function<void()> ends[] = {
+        [&] {
+            EXPECT_GT(gpu.context.use_count(), 1);
+            cache->leave_driver();
+            EXPECT_EQ(gpu.context.use_count(), 1);
+        },
+        [&] {
+            cache->detach(0);
+            EXPECT_EQ(nic.live(), 0u);
+            cache->attach(nic);
+        },
+        [&] { cache->stop_prefetching(); }};
+    for (const auto &end : ends) {
+        std::promise<void> until;
+        std::atomic<bool> over{false};
+        begin(until);
+        std::thread later([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            over = true;
+            until.set_value();
+        });
+        end();
+        EXPECT_TRUE(over);
+        later.join();
+        use(A, 1); // so that it is not in vain
+        release_surely(A);
+    }
+    EXPECT_FALSE(allocate(B));
+}
+
+TEST_F(prefetch_test, the_wait_has_a_limit)
+{
+    settings.patience = std::chrono::milliseconds(100);
+    restart();
+    std::promise<void> until;
+    begin(until);
+    const auto started = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i) {
+        cache->leave_driver();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - started,
+              50 * settings.patience);
+    const uint64_t deregistered = nic.deregistered;
+    until.set_value();
+    while (nic.deregistered == deregistered) {
+        std::this_thread::yield();
+    }
+    EXPECT_EQ(nic.live(), 0u);
+    EXPECT_EQ(in_vain(), 0u);
+    release_all();
+    teach(10);
+    EXPECT_FALSE(allocate(A));
+}
+
+TEST_F(prefetch_test, not_if_the_thread_has_another_priority)
+{
+    settings.begin_thread = [] { return false; };
+    restart();
+    for (int i = 0; i < 10; ++i) {
+        gpu.alloc(A, 4 * MiB);
+        cache->allocate(A, 4 * MiB); // starts the thread
+        use(A, 1);
+        release_surely(A);
+    }
+    EXPECT_EQ(ahead(), 0u);
+}
+
+TEST_F(prefetch_test, an_exit_in_a_handler_returns)
+{
+    static rcache *used;
+    static std::atomic<bool> ended, has_waited;
+    used       = cache.get();
+    has_waited = false;
+    gpu.alloc(A, 4 * MiB);
+    signal(SIGALRM, [](int) {
+        const auto before = std::chrono::steady_clock::now();
+        used->stop_prefetching();
+        has_waited = has_waited || std::chrono::steady_clock::now() - before >
+                                       std::chrono::milliseconds(90);
+        ended = true;
+    });
+    while (!has_waited) {
+        const itimerval once{{0, 0}, {0, 100}};
+        ended = false;
+        setitimer(ITIMER_REAL, &once, nullptr);
+        while (!ended) {
+            use(A, 1);
+        }
+    }
+    signal(SIGALRM, SIG_DFL);
+    release_surely(A);
+}
+
+TEST_F(prefetch_test, what_waits_when_a_context_ends_is_not_registered)
+{
+    std::promise<void> until;
+    begin(until);
+    gpu.alloc(B, 4 * MiB);
+    EXPECT_TRUE(cache->allocate(B, 4 * MiB));
+    std::thread end([&] { cache->leave_driver(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    until.set_value();
+    end.join();
+    cache->flush();
+    EXPECT_FALSE(has_entry(B));
+    EXPECT_TRUE(has_entry(A));
+    release_all();
+}
+
+TEST_F(prefetch_test, a_child_of_fork_learns_anew)
+{
+    std::promise<void> until;
+    begin(until);
+    EXPECT_TRUE(in_child([&] {
+        const nic_id id = cache->attach(nics[1]);
+        cache->release(A, 4 * MiB);
+        cache->leave_driver(); // waits for no thread of the parent
+        return !cache->allocate(B, 4 * MiB) && id > 0;
+    }));
+    until.set_value();
+    cache->flush();
+}
+
+} // namespace
