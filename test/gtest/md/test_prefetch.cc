@@ -2,6 +2,7 @@
 //
 // New memory that is registered before its first use, on the simulated GPU.
 #include "fake_domain.h"
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sched.h>
@@ -24,6 +25,8 @@ uint64_t exports()
 
 class prefetch_test : public domain_test {
 protected:
+    // It is the default.
+    static void SetUpTestSuite() { unsetenv("UCX_IB_DMABUF_PREFETCH"); }
     // Another process that asks for room ends registration ahead.
     void SetUp() override { ucx_ib_dmabuf::forget_live(); }
 
