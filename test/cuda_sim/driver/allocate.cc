@@ -128,6 +128,8 @@ SIM_ENTRY_IS(context, cuMemAllocManaged, allocate_managed(out, size, flags),
 SIM_ENTRY_IS(context, cuMemFree_v2,
              free_memory(base, {Kind::device, Kind::pool, Kind::managed}),
              CUdeviceptr base)
+SIM_ENTRY_IS(context, cuMemAllocHost_v2,
+             allocate_on_host(out, size, Kind::host), void **out, size_t size)
 SIM_ENTRY_IS(context, cuMemHostAlloc, allocate_on_host(out, size, Kind::host),
              void **out, size_t size, unsigned)
 SIM_ENTRY_IS(context, cuMemFreeHost,

@@ -225,6 +225,10 @@ SIM_ENTRY(anytime, cuInit, unsigned flags)
 
 SIM_ENTRY_IS(driver, cuCtxCreate_v2, create(out, flags, device), CUcontext *out,
              unsigned flags, CUdevice device)
+SIM_ENTRY_IS(driver, cuCtxCreate_v3, create(out, flags, device), CUcontext *out,
+             CUexecAffinityParam *, int, unsigned flags, CUdevice device)
+SIM_ENTRY_IS(driver, cuCtxCreate_v4, create(out, flags, device), CUcontext *out,
+             CUctxCreateParams *, unsigned flags, CUdevice device)
 
 // The real library keeps these names for old programs.
 #undef cuCtxDestroy

@@ -182,6 +182,9 @@ SIM_ENTRY_BOTH(context, cuMemcpyDtoD_v2, _ptds,
      CUdeviceptr to, CUdeviceptr from, size_t size)
 SIM_ENTRY_BOTH(stream, cuMemcpyAsync, _ptsz, copy_async(to, from, size, stream),
      CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+SIM_ENTRY_BOTH(stream, cuMemcpyHtoDAsync_v2, _ptsz,
+     copy_async(to, as_device(from), size, stream, Expect::device, Expect::host),
+     CUdeviceptr to, const void *from, size_t size, CUstream stream)
 SIM_ENTRY_BOTH(stream, cuMemcpyDtoHAsync_v2, _ptsz,
      copy_async(as_device(to), from, size, stream, Expect::host, Expect::device),
      void *to, CUdeviceptr from, size_t size, CUstream stream)

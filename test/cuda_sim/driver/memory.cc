@@ -228,12 +228,14 @@ bool Memory::reserved(CUdeviceptr address, uint64_t size) const
     return found && size <= found->second - (address - found->first);
 }
 
-CUdeviceptr Memory::reserve(uint64_t size)
+CUdeviceptr Memory::reserve(uint64_t size, uint64_t alignment)
 {
     constexpr uint64_t chunk = 4ull << 30;
-    auto taken               = addresses_.take(size);
+    // The addresses that an alignment wastes are freed at once.
+    const uint64_t extra = alignment > block_size ? alignment - block_size : 0;
+    auto taken           = addresses_.take(size + extra);
     if (!taken) {
-        const uint64_t more = round_up(size, chunk);
+        const uint64_t more = round_up(size + extra, chunk);
         void *address =
             mmap(nullptr, more + block_size, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -243,9 +245,14 @@ CUdeviceptr Memory::reserve(uint64_t size)
         }
         release(round_up(reinterpret_cast<uint64_t>(address), block_size),
                 more);
-        taken = addresses_.take(size);
+        taken = addresses_.take(size + extra);
     }
-    return *taken;
+    const CUdeviceptr address = round_up(*taken, alignment);
+    if (address > *taken)
+        release(*taken, address - *taken);
+    if (const uint64_t rest = *taken + extra - address)
+        release(address + size, rest);
+    return address;
 }
 
 void Memory::release(CUdeviceptr address, uint64_t size)

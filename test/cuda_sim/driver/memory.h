@@ -101,7 +101,7 @@ enum class Kind {
     vmm,        // cuMemMap
     pool,       // cuMemAllocAsync
     managed,    // cuMemAllocManaged
-    host,       // cuMemHostAlloc
+    host,       // cuMemAllocHost, cuMemHostAlloc
     registered, // cuMemHostRegister
     module,     // a variable of a module or a library
     opened,     // cuIpcOpenMemHandle
@@ -206,7 +206,7 @@ public:
 
     // Addresses of device memory, without access rights for the CPU, as on a
     // GPU's. Returns a multiple of block_size; 0 if none are left.
-    CUdeviceptr reserve(uint64_t size);
+    CUdeviceptr reserve(uint64_t size, uint64_t alignment = block_size);
     void release(CUdeviceptr address, uint64_t size);
 
     // Returns null if a device has less than 'size' left.

@@ -21,6 +21,9 @@ struct Version {
     const char *suffix;
 };
 constexpr Version versions[] = {
+    {"cuCtxCreate", 12050, "_v4"},
+    {"cuCtxCreate", 11040, "_v3"},
+    {"cuCtxCreate", 3020, "_v2"},
     {"cuCtxDestroy", 4000, "_v2"},
     {"cuCtxPopCurrent", 4000, "_v2"},
     {"cuCtxPushCurrent", 4000, "_v2"},

@@ -93,12 +93,12 @@ SIM_ENTRY(driver, cuMemGetAllocationGranularity, size_t *out,
 SIM_ENTRY(driver, cuMemAddressReserve, CUdeviceptr *out, size_t size,
           size_t alignment, CUdeviceptr, unsigned long long flags)
 {
-    if (!out || !size || !whole_blocks(size) || flags)
+    if (!out || !size || !whole_blocks(size) || flags ||
+        (alignment & (alignment - 1)))
         return CUDA_ERROR_INVALID_VALUE;
-    if (alignment > block_size)
-        return CUDA_ERROR_NOT_SUPPORTED;
     std::lock_guard guard(memory().lock);
-    CUdeviceptr base = memory().reserve(size);
+    CUdeviceptr base =
+        memory().reserve(size, std::max<uint64_t>(alignment, block_size));
     if (!base)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memory().reservations[base] = size;
