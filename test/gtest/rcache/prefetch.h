@@ -76,4 +76,15 @@ protected:
         ASSERT_TRUE(cache->allocate(A, 4 * MiB));
         begun->get_future().wait();
     }
+    // Ends that call. What it made is deregistered at once.
+    void expect_dropped(std::promise<void> &until)
+    {
+        const uint64_t deregistered = nic.deregistered;
+        until.set_value();
+        while (nic.deregistered == deregistered) {
+            std::this_thread::yield();
+        }
+        EXPECT_EQ(nic.live(), 0u);
+        EXPECT_EQ(in_vain(), 0u);
+    }
 };

@@ -68,7 +68,6 @@ TEST_F(prefetch_test, not_for_segments_and_pools)
 }
 
 // The next use registers. If the NIC lacks room, nothing more is registered
-
 // ahead, but uses need not be seen yet.
 
 TEST_F(prefetch_test, a_failure_is_not_remembered)
@@ -97,7 +96,6 @@ TEST_F(prefetch_test, a_use_waits_for_the_rest)
 }
 
 // A program may release memory as soon as it has it. The exporter still
-
 // describes the memory, as a driver may that is just releasing it.
 
 TEST_F(prefetch_test, nothing_is_registered_after_a_release)
@@ -116,7 +114,6 @@ TEST_F(prefetch_test, nothing_is_registered_after_a_release)
 }
 
 // Then it was not registered in vain, released meanwhile or not.
-
 TEST_F(prefetch_test, a_use_may_overtake_the_thread)
 {
     teach();
@@ -151,15 +148,12 @@ TEST_F(prefetch_test, a_use_may_overtake_the_thread)
 }
 
 // The driver must not be called in a context that is being destroyed, nor while
-
 // the process ends. A NIC is not used after it was detached.
 
 // A NIC or the driver may hang, or wait for this thread. All waits together
-
 // have one limit.
 
 // An operation that needs the room does not wait for the thread. The result is
-
 // dropped: room that was given away is not taken again.
 
 TEST_F(prefetch_test, room_waits_for_no_registration_ahead)
@@ -174,17 +168,10 @@ TEST_F(prefetch_test, room_waits_for_no_registration_ahead)
     EXPECT_EQ(nic.live(), 1u); // the thread is busy
     EXPECT_TRUE(cache->evict_all_idle());
     EXPECT_EQ(nic.live(), 0u);
-    const uint64_t deregistered = nic.deregistered;
-    until.set_value();
-    while (nic.deregistered == deregistered) {
-        std::this_thread::yield();
-    }
-    EXPECT_EQ(nic.live(), 0u);
-    EXPECT_EQ(in_vain(), 0u);
+    expect_dropped(until);
 }
 
 // The NIC has room for one registration, which the thread makes, or has made in
-
 // vain. An operation that is refused gets that room.
 
 TEST_F(prefetch_test, operations_come_first_where_room_is_scarce)
@@ -249,11 +236,9 @@ TEST_F(prefetch_test, the_oldest_memory_comes_first)
 }
 
 // Its operations would wait for a thread that gets no time.
-
 // A handler of signals may call exit() while its thread holds the lock.
 
 // Then it is not known whether the memory would have been used.
-
 TEST_F(prefetch_test, other_ends_of_a_registration_teach_nothing)
 {
     const std::function<void()> ends[] = {
@@ -276,7 +261,6 @@ TEST_F(prefetch_test, other_ends_of_a_registration_teach_nothing)
 }
 
 // What waits for the thread when a context ends may be of that context.
-
 // An allocation that finds no memory tries once more after a deregistration.
 
 TEST_F(prefetch_test, memory_is_asked_for_again_only_if_some_was_deregistered)

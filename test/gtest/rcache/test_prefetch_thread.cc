@@ -68,13 +68,7 @@ TEST_F(prefetch_test, the_wait_has_a_limit)
     }
     EXPECT_LT(std::chrono::steady_clock::now() - started,
               50 * settings.patience);
-    const uint64_t deregistered = nic.deregistered;
-    until.set_value();
-    while (nic.deregistered == deregistered) {
-        std::this_thread::yield();
-    }
-    EXPECT_EQ(nic.live(), 0u);
-    EXPECT_EQ(in_vain(), 0u);
+    expect_dropped(until);
     release_all();
     teach(10);
     EXPECT_FALSE(allocate(A));

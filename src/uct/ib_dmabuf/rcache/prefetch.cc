@@ -139,10 +139,10 @@ bool rcache::give_up_ahead()
     wait_for_prefetch(locked);
     prefetches_ = false;
     entry_chain unused;
-    for (const export_group *group : lru_) {
-        for (const entry &e : group->cached) {
+    for (export_group *group : lru_) {
+        for (entry &e : group->cached) {
             if (!group->ahead.empty()) {
-                unused.push(const_cast<entry *>(&e));
+                unused.push(&e);
             }
         }
     }
