@@ -216,7 +216,8 @@ void override_transports(const ucx_instance &of)
 
         more = read_memory(link.next, &link) &&
                read_memory(&tl->iface_open, &its_own);
-        if (more && of.owns(reinterpret_cast<const void *>(its_own))) {
+        if (more && (its_own != iface_open) &&
+            of.owns(reinterpret_cast<const void *>(its_own))) {
             replace_open(component, tl);
         }
     }
