@@ -140,7 +140,9 @@ with_mpi() {
     local ranks=$1 hosts=() OMPI_MCA_mpi_yield_when_idle=
     shift
     forget_counters
-    [ -z "$mpi_root" ] || share_lab "$mpi_root" "$top_builddir" "$(realpath "$top_srcdir")"
+    # The folder of the sources may be a link beside the build's, or above it.
+    [ -z "$mpi_root" ] ||
+        share_lab "$mpi_root" "$top_builddir" "${top_srcdir%/*}" "$(realpath "$top_srcdir")"
     # Who waits lets others run: other ranks, and the kernel's threads that carry what
     # goes from one host to the other (docs/lab.md).
     [ "$ranks:$LAB_HOSTS" = 2:1 ] || export OMPI_MCA_mpi_yield_when_idle=1

@@ -25,21 +25,24 @@ constexpr part parts[]         = {{0, 1},        {64, 64},     {131, 64},
                                   {32771, 16384}};
 constexpr uint32_t atomic_word = 49160; // behind the last
 static_assert(std::size(parts) < loopback::max_transfers);
-static_assert(atomic_word + 8 <= check_size);
+static_assert(atomic_word + 8 <= check_size && check_size % 8 == 0);
 
 using image = std::vector<uint8_t>;
 
-// Bytes that are never 0 or 0xff, as broken paths return those. They differ
+// Bytes that are never 0 or 0xff, as broken paths return those. Each differs
 // from the next turn's, as other broken paths return the earlier bytes.
 image noise(unsigned turn)
 {
+    constexpr uint64_t each_byte = 0x0101010101010101;
+    const uint64_t mark          = each_byte * ((turn % 2 == 0) ? 0x80 : 0x40);
     image result(check_size);
-    uint32_t state = turn * 2654435769u + 1;
+    uint64_t state = turn;
 
-    for (uint8_t &byte : result) {
-        state = state * 1664525u + 1013904223u;
-        byte  = static_cast<uint8_t>(1 + (state >> 24) % 127 +
-                                    ((turn % 2 == 0) ? 127 : 0));
+    for (size_t at = 0; at < check_size; at += sizeof(state)) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t eight =
+            ((state ^ (state >> 32)) & (each_byte * 0x3f)) | mark;
+        memcpy(&result[at], &eight, sizeof(eight));
     }
     return result;
 }
@@ -54,9 +57,8 @@ std::optional<text> compare(const part &which, const image &got,
 {
     const auto found  = bytes_of(got, which);
     const auto wanted = bytes_of(sent, which);
-    const auto wrong  = std::ranges::mismatch(found, wanted);
 
-    if (wrong.in1 == found.end()) {
+    if (memcmp(found.data(), wanted.data(), which.length) == 0) {
         return std::nullopt;
     }
     if (std::ranges::equal(found, bytes_of(before, which))) {
@@ -68,7 +70,8 @@ std::optional<text> compare(const part &which, const image &got,
         (std::ranges::count(found, found[0]) == which.length)) {
         return format("%u bytes arrived as 0x%02x", which.length, found[0]);
     }
-    size_t count = 0;
+    const auto wrong = std::ranges::mismatch(found, wanted);
+    size_t count     = 0;
     for (size_t i = 0; i < which.length; ++i) {
         count += found[i] != wanted[i];
     }
@@ -90,10 +93,10 @@ std::optional<text> compare(const image &got, const image &sent,
         }
         std::ranges::copy(bytes_of(sent, each), expected.begin() + each.offset);
     }
-    const auto wrong = std::ranges::mismatch(got, expected).in1;
-    if (wrong == got.end()) {
+    if (got == expected) {
         return std::nullopt;
     }
+    const auto wrong = std::ranges::mismatch(got, expected).in1;
     return format("bytes beside those that were sent changed, at %zd",
                   wrong - got.begin());
 }
