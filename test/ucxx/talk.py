@@ -79,9 +79,10 @@ class Side:
             try:
                 return await ucxx.create_endpoint(
                     self.address, self.port, connect_timeout=10)
-            except asyncio.TimeoutError:
-                # At times the listener's UCX says "Destination is unreachable"
-                # of a connection, with the plug-in and without.
+            except (asyncio.TimeoutError,
+                    ucxx.exceptions.UCXUnreachableError):
+                # At times a side's UCX says "Destination is unreachable" of a
+                # connection, with the plug-in and without.
                 print("connects once more", flush=True)
 
     async def stop(self):
