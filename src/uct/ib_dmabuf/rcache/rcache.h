@@ -183,7 +183,7 @@ private:
     struct nic_slot {
         entry_index index;
         registrar *nic = nullptr; // nullptr: the slot is free
-        // Entries by GPU, without those that are prefetched only.
+        // Entries that were used so far, by GPU.
         std::array<uint32_t, max_gpus> used{};
         bool inherited = false; // from the parent of a fork
         // Leaving entries, and calls of drop_from_ucp_cache().
