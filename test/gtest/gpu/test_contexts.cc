@@ -95,6 +95,17 @@ TEST_F(test_contexts, memory_whose_context_is_gone_is_no_cuda_memory)
     }
 }
 
+// An allocation at the beginning of its first page is freed during the export.
+TEST_F(test_contexts, memory_whose_neighbour_is_freed)
+{
+    const gpu::buffer memory(mib);
+    int fd = -1;
+
+    const gpu::scoped_fail gone("cuPointerGetAttributes=1:2");
+    EXPECT_EQ(UCS_OK, cuda_->export_range(memory.address(), mib, &fd));
+    close(fd);
+}
+
 TEST_F(test_contexts, primary_contexts_do_not_stay)
 {
     gpu::segments memory(1, 1);

@@ -169,6 +169,28 @@ TEST(test_path_check, reads_of_what_was_there_before)
     of.expect_broken("an RDMA read of GPU memory: ");
 }
 
+// On the way to the GPU's memory, or from it.
+TEST(test_path_check, bits_that_are_stuck)
+{
+    for (const bool is_read : {true, false}) {
+        for (int bit = 0; bit < 8; ++bit) {
+            for (const uint8_t value : {0, 0xff}) {
+                const auto stuck = static_cast<uint8_t>(1 << bit);
+                bench of;
+                of.nic.atomics = false;
+                of.nic.lie     = [&](const access &it) {
+                    for (uint32_t i = 0; it.is_read == is_read && i < it.length;
+                         ++i) {
+                        it.bytes[i] ^= (it.bytes[i] ^ value) & stuck;
+                    }
+                    return outcome::fine;
+                };
+                EXPECT_EQ(path_state::broken, of.state()) << bit;
+            }
+        }
+    }
+}
+
 TEST(test_path_check, bytes_that_end_up_elsewhere)
 {
     bench of;

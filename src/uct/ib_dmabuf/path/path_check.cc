@@ -29,8 +29,9 @@ static_assert(atomic_word + 8 <= check_size && check_size % 8 == 0);
 
 using image = std::vector<uint8_t>;
 
-// Bytes that are never 0 or 0xff, as broken paths return those. Each differs
-// from the next turn's, as other broken paths return the earlier bytes.
+// Bytes that are never 0 or 0xff, as broken paths return those. Even and odd
+// turns share none, as other paths return earlier bytes. An even turn has a
+// fixed bit, which the next way's odd turn changes, as bits may be stuck.
 image noise(unsigned turn)
 {
     constexpr uint64_t each_byte = 0x0101010101010101;
@@ -250,7 +251,7 @@ std::optional<text> transfers::all_ways()
 
     for (unsigned i = 0; i < std::size(ways) && !wrong && !lost_; ++i) {
         wrong = one_way(ways[i].name, ways[i].how, ways[i].to_gpu,
-                        ways[i].gpu_is_local, 2 * i);
+                        ways[i].gpu_is_local, 3 * i);
     }
     return wrong;
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <iterator>
+#include <optional>
 #include <uct/ib_dmabuf/ucx/log.h>
 #include <unistd.h>
 
@@ -259,9 +260,13 @@ ucs_status_t cuda_vendor::export_mapped(mapping_type how, uintptr_t address,
         return UCS_ERR_UNSUPPORTED; // can_export() has reported why
     }
     relaxed_capture relaxed(cuda_);
-    scoped_context context(cuda_,
-                           first_known(cuda_, address, length, &rdma_capable));
-    CUresult result    = context.result();
+    std::optional<scoped_context> context;
+    // Another allocation in the first page may be freed meanwhile.
+    for (int i = 0; i < 2 && (!context || context->is_unknown()); ++i) {
+        context.emplace(cuda_,
+                        first_known(cuda_, address, length, &rdma_capable));
+    }
+    CUresult result    = context->result();
     CUdevice gpu       = 0;
     const bool flagged = (how == mapping_type::pcie) &&
                          (cuda_.ctx_get_device(&gpu) == CUDA_SUCCESS) &&
