@@ -178,9 +178,12 @@ paths find_for_program(const fs::path &program)
 
 std::string in_path(const std::string &word)
 {
+    std::error_code error;
+
     for (const fs::path each : split(variable("PATH"), ":")) {
-        std::string file = each / word;
-        if (access(file.c_str(), X_OK) == 0) {
+        std::string file = each / word; // with an empty word, the folder
+        if (fs::is_regular_file(file, error) &&
+            (access(file.c_str(), X_OK) == 0)) {
             return file;
         }
     }

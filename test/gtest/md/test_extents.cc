@@ -46,6 +46,7 @@ public:
 
     ucs_status_t status = UCS_OK;
     size_t largest      = SIZE_MAX; // that can be registered
+    size_t told_length  = 0;        // also of a range beyond all addresses
 
 private:
     struct entry {
@@ -107,6 +108,7 @@ private:
         EXPECT_EQ(9u, flags);
         EXPECT_STREQ("name", name);
         self->told = make_range(reinterpret_cast<uintptr_t>(address), length);
+        self->told_length         = length;
         const ucs_status_t status = self->make(self->told);
         *memh                     = (status == UCS_OK) ? self : nullptr;
         return status;
@@ -173,6 +175,17 @@ TEST_F(test_extents, other_memory_stays_as_it_is)
     }
     const auto address = reinterpret_cast<uintptr_t>(host.data());
     EXPECT_EQ(make_range(address, mib), ucp.get(address, mib));
+}
+
+// UCP is told no other range, which it would round up to address 0.
+TEST_F(test_extents, a_range_beyond_all_addresses_stays_as_it_is)
+{
+    gpu::buffer memory(4 * mib);
+    fake_ucp ucp({md_.get()});
+
+    begin(ucp);
+    ucp.get(memory.address(), SIZE_MAX - 4096);
+    EXPECT_EQ(SIZE_MAX - 4096, ucp.told_length);
 }
 
 // UCP's entries may not join into a range that is not registered.

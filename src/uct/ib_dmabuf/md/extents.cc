@@ -105,7 +105,9 @@ ucs_status_t get_gpu_memh(const memh_request &request) noexcept
 
     if ((shared == nullptr) ||
         (request.mem_type != shared->gpu().memory_type()) ||
-        shared->registrations().checks_each_use()) {
+        shared->registrations().checks_each_use() ||
+        // An error of the caller, which UCP finds.
+        (request.length > UINTPTR_MAX - request.address)) {
         return request.pass_on();
     }
     const nic_list before = recall(request);
