@@ -14,6 +14,7 @@
 #include <random>
 #include <sys/wait.h>
 #include <thread>
+#include <uct/ib_dmabuf/md/process_state.h>
 #include <uct/ib_dmabuf/stats/counters.h>
 #include <uct/ib_dmabuf/stats/live_page.h>
 #include <unistd.h>
@@ -162,6 +163,17 @@ TEST(test_counts, with_a_limit_of_nothing_no_gpu_memory_is_offered)
             return !fake_domain().takes_cuda();
         })) << limit;
     }
+}
+
+// UCX's parser knows "auto" for each number of its kind.
+TEST(test_counts, a_number_of_regions_that_is_auto_is_no_limit)
+{
+    EXPECT_TRUE(in_child([] {
+        setenv("UCX_IB_DMABUF_MAX_REGIONS", "auto", 1);
+        gpu::use();
+        const fake_domain domain;
+        return !process_state::existing()->registrations().checks_each_use();
+    }));
 }
 
 TEST(test_counts, each_pair_has_what_its_device_saw)

@@ -61,7 +61,9 @@ rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)
     rcache_settings result;
 
     result.chunk_size  = from.chunk_size;
-    result.max_regions = from.max_regions; // setting_is_inf is SIZE_MAX
+    result.max_regions = (from.max_regions == setting_is_auto)
+                             ? setting_is_inf
+                             : from.max_regions;
     result.max_bytes   = [limit = from.max_size, &gpu](int which) {
         return (limit == setting_is_auto) ? gpu.max_registered(which) : limit;
     };
