@@ -15,15 +15,13 @@ dir=$CACHE_DIR/arm64-root/$(key "2 $suite $packages" /dev/null)
 log=$CACHE_DIR/log/arm64-root.log
 
 unpack() {
-    make_root "$suite" "$packages" --variant=extract --arch=arm64 \
-        --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr
+    make_arm64_root "$suite" "$packages"
     ln -s /usr/include/nlohmann "$dir/root/usr/include/" # the same for all
-    # Nothing is configured there, so it lacks the alternatives, and what a system mounts at.
+    # What a system mounts at.
     mkdir -p "$dir/root/mnt"
     # A program under qemu would find these, empty, in place of this machine's.
     (cd "$dir/root" && rm -r boot dev home proc root run sys tmp)
     ln -s mawk "$dir/root/usr/bin/awk"
-    ln -s mpirun.openmpi "$dir/root/usr/bin/mpirun"
 }
 
 make_once arm64-root unpack

@@ -124,6 +124,14 @@ make_root() {
         "$1" "$dir/root" "$dir/sources/sources.list"
 }
 
+# make_arm64_root SUITE PACKAGES: the same for arm64, with Open MPI. Nothing is configured there,
+# as no program of it runs here, so it lacks the alternatives.
+make_arm64_root() {
+    make_root "$1" "$2" --variant=extract --arch=arm64 \
+        --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr
+    ln -s mpirun.openmpi "$dir/root/usr/bin/mpirun"
+}
+
 # get_wheel REQUIREMENT SHA256 FOR TABLE LOG [MACHINE]: sets "wheel" to a Python wheel
 # that others built. From where is pip's own configuration; which Python this machine
 # has makes no difference. One folder is for all, as an MPI's wheel has a UCX in it, too.

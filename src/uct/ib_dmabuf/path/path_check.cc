@@ -59,7 +59,7 @@ std::optional<text> compare(const part &which, const image &got,
     const auto found  = bytes_of(got, which);
     const auto wanted = bytes_of(sent, which);
 
-    if (memcmp(found.data(), wanted.data(), which.length) == 0) {
+    if (std::ranges::equal(found, wanted)) {
         return std::nullopt;
     }
     if (std::ranges::equal(found, bytes_of(before, which))) {
