@@ -28,7 +28,7 @@ ucxx._cuda_context.ensure_cuda_context = Gpu
 MODES = ["thread", "polling"]
 SMALL = 8192  # UCXX's UCX_RNDV_THRESH
 SIZES = [7, 500, 65537, (1 << 20) + 1, 3 << 20]  # the small ones weigh less than the next
-PATIENCE = 100  # seconds: a hang ends, it is no measure
+PATIENCE = 200  # seconds: a hang ends, it is no measure
 
 
 class Side:
@@ -62,7 +62,10 @@ class Side:
         ucxx.init(progress_mode=mode)
         path = os.path.join(self.folder, mode)
         if self.server:
-            self.listener = ucxx.create_listener(self.accepted.put_nowait, 0)
+            # By default it forgets a client whose answer takes 5 seconds, which the
+            # client, already connected, is not told.
+            self.listener = ucxx.create_listener(
+                self.accepted.put_nowait, 0, connect_timeout=PATIENCE)
             with open(path + ".new", "w", encoding="ascii") as file:
                 file.write(str(self.listener.port))
             os.rename(path + ".new", path)
@@ -78,7 +81,7 @@ class Side:
         while True:
             try:
                 return await ucxx.create_endpoint(
-                    self.address, self.port, connect_timeout=10)
+                    self.address, self.port, connect_timeout=PATIENCE / 4)
             except (asyncio.TimeoutError,
                     ucxx.exceptions.UCXUnreachableError):
                 # At times a side's UCX says "Destination is unreachable" of a
