@@ -29,7 +29,7 @@ public:
         }
         fakes::nic::dereg(handle);
     }
-    std::thread::id by;
+    std::atomic<std::thread::id> by;
     std::shared_future<void> until;
 };
 
@@ -205,6 +205,64 @@ TEST_F(deferred_test, without_a_thread_it_is_done_all_the_same)
     EXPECT_EQ(slow.by, std::this_thread::get_id());
     no_threads = false;
     release(C);
+}
+
+// The thread deregisters, or is about to.
+TEST_F(deferred_test, none_is_under_way_when_the_process_ends)
+{
+    for (const bool is_about_to : {false, true}) {
+        std::promise<void> begun, over;
+        const auto until = slow.until = over.get_future().share();
+        settings.begin_thread         = [&begun, until, is_about_to] {
+            begun.set_value();
+            if (is_about_to) {
+                until.wait();
+            }
+            return true;
+        };
+        restart_slow();
+        use(A, 1);
+        slow.by = std::thread::id();
+        cache->invalidate(A, 4 * MiB);
+        begun.get_future().wait();
+        while (!is_about_to && slow.by.load() == std::thread::id()) {
+            std::this_thread::yield();
+        }
+        std::thread later([&over] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            over.set_value();
+        });
+        cache->stop_thread();
+        EXPECT_EQ(slow.live(), 0u);
+        later.join();
+
+        use(A, 1);
+        cache->invalidate(A, 4 * MiB);
+        EXPECT_EQ(slow.live(), 0u);
+        EXPECT_EQ(slow.by.load(), std::this_thread::get_id());
+    }
+}
+
+TEST_F(deferred_test, the_end_of_the_process_waits_with_a_limit)
+{
+    settings.patience = std::chrono::milliseconds(10);
+    restart_slow();
+    use(A, 1);
+    auto over = block();
+    cache->invalidate(A, 4 * MiB);
+    cache->stop_thread(); // returns
+    EXPECT_EQ(slow.live(), 1u);
+    over.set_value();
+}
+
+TEST_F(deferred_test, there_is_no_thread_if_the_end_is_not_watched)
+{
+    settings.watch_exit = [] { return false; };
+    restart_slow();
+    use(A, 1);
+    cache->invalidate(A, 4 * MiB);
+    EXPECT_EQ(slow.live(), 0u);
+    EXPECT_EQ(slow.by, std::this_thread::get_id());
 }
 
 // It waits neither for its own memory's registration nor for another's.

@@ -235,9 +235,6 @@ TEST_F(prefetch_test, the_oldest_memory_comes_first)
     gpu.free(B + 8 * MiB);
 }
 
-// Its operations would wait for a thread that gets no time.
-// A handler of signals may call exit() while its thread holds the lock.
-
 // Then it is not known whether the memory would have been used.
 TEST_F(prefetch_test, other_ends_of_a_registration_teach_nothing)
 {
@@ -260,9 +257,7 @@ TEST_F(prefetch_test, other_ends_of_a_registration_teach_nothing)
     EXPECT_EQ(in_vain(), 0u);
 }
 
-// What waits for the thread when a context ends may be of that context.
 // An allocation that finds no memory tries once more after a deregistration.
-
 TEST_F(prefetch_test, memory_is_asked_for_again_only_if_some_was_deregistered)
 {
     cache->flush();

@@ -37,7 +37,7 @@ TEST_F(prefetch_test, ends_of_contexts_processes_and_nics_wait)
             EXPECT_EQ(nic.live(), 0u);
             cache->attach(nic);
         },
-        [&] { cache->stop_prefetching(); }};
+        [&] { cache->stop_thread(); }};
     for (const auto &end : ends) {
         std::promise<void> until;
         std::atomic<bool> over{false};
@@ -74,6 +74,7 @@ TEST_F(prefetch_test, the_wait_has_a_limit)
     EXPECT_FALSE(allocate(A));
 }
 
+// Its operations would wait for a thread that gets no time.
 TEST_F(prefetch_test, not_if_the_thread_has_another_priority)
 {
     settings.begin_thread = [] { return false; };
@@ -87,6 +88,7 @@ TEST_F(prefetch_test, not_if_the_thread_has_another_priority)
     EXPECT_EQ(ahead(), 0u);
 }
 
+// A handler of signals may call exit() while its thread holds the lock.
 TEST_F(prefetch_test, an_exit_in_a_handler_returns)
 {
     static rcache *used;
@@ -96,7 +98,7 @@ TEST_F(prefetch_test, an_exit_in_a_handler_returns)
     gpu.alloc(A, 4 * MiB);
     signal(SIGALRM, [](int) {
         const auto before = std::chrono::steady_clock::now();
-        used->stop_prefetching();
+        used->stop_thread();
         has_waited = has_waited || std::chrono::steady_clock::now() - before >
                                        std::chrono::milliseconds(90);
         ended = true;
@@ -113,20 +115,24 @@ TEST_F(prefetch_test, an_exit_in_a_handler_returns)
     release_surely(A);
 }
 
-TEST_F(prefetch_test, what_waits_when_a_context_ends_is_not_registered)
+// What waits for the thread when a context ends may be of that context. At exit
+// the thread must not call the driver.
+TEST_F(prefetch_test, what_waits_at_such_an_end_is_not_registered)
 {
-    std::promise<void> until;
-    begin(until);
-    gpu.alloc(B, 4 * MiB);
-    EXPECT_TRUE(cache->allocate(B, 4 * MiB));
-    std::thread end([&] { cache->leave_driver(); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    until.set_value();
-    end.join();
-    cache->flush();
-    EXPECT_FALSE(has_entry(B));
-    EXPECT_TRUE(has_entry(A));
-    release_all();
+    for (const auto end : {&rcache::leave_driver, &rcache::stop_thread}) {
+        std::promise<void> until;
+        begin(until);
+        gpu.alloc(B, 4 * MiB);
+        EXPECT_TRUE(cache->allocate(B, 4 * MiB));
+        std::thread other([&] { ((*cache).*end)(); });
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        until.set_value();
+        other.join();
+        cache->flush();
+        EXPECT_FALSE(has_entry(B));
+        EXPECT_EQ(has_entry(A), end == &rcache::leave_driver);
+        release_all();
+    }
 }
 
 TEST_F(prefetch_test, a_child_of_fork_learns_anew)

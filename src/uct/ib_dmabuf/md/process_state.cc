@@ -75,9 +75,9 @@ rcache_settings rcache_settings_of(const settings &from, gpu_vendor &gpu)
     result.begin_thread = begin_thread;
     // The driver may end with the process. Its own functions for that are
     // known by now, and are called after this one.
-    result.begin_prefetching = [] {
+    result.watch_exit = [] {
         static const int error =
-            atexit([] { instance.load()->registrations().stop_prefetching(); });
+            atexit([] { instance.load()->registrations().stop_thread(); });
         return error == 0;
     };
     return result;

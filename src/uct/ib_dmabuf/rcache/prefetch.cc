@@ -14,30 +14,16 @@ bool rcache::allocate(uintptr_t address, size_t length)
         return false;
     }
     guard locked(lock_);
-    const bool expected =
-        predictor_.expects(memory) && start_prefetching(locked);
+    bool expected = predictor_.expects(memory);
+    if (expected && !start_thread(locked)) {
+        expected    = false;
+        prefetches_ = prefetches_ && deferred_.starting; // else there is none
+    }
     predictor_.watch(memory, expected);
     if (expected) {
         deferred_changed_.notify_all();
     }
     return expected;
-}
-
-// Two threads may both be first.
-bool rcache::start_prefetching(guard &locked)
-{
-    if (!deferred_.may_prefetch) {
-        locked.unlock();
-        const bool may = settings_.begin_prefetching();
-        locked.lock();
-        deferred_.may_prefetch = may;
-        prefetches_            = prefetches_ && may;
-    }
-    if (prefetches_ && start_thread(locked)) {
-        return true;
-    }
-    prefetches_ = prefetches_ && deferred_.starting; // else there is none
-    return false;
 }
 
 // Runs in the cache's thread. The work is listed as it is chosen: no release in
@@ -116,18 +102,29 @@ void rcache::leave_driver()
     wait_for_prefetch(locked);
 }
 
-// A signal's handler may call exit() while its thread holds the lock.
-void rcache::stop_prefetching()
+// A signal's handler may call exit() while its thread holds the lock. A
+// deregistration may hang, or wait for this thread.
+void rcache::stop_thread()
 {
     guard locked(lock_, std::try_to_lock);
     for (int ms = 0; !locked && ms < 100; ++ms) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         (void)locked.try_lock();
     }
-    if (locked) {
-        wait_for_prefetch(locked);
+    const bool registers = prefetches_.exchange(false);
+    if (!locked) {
+        return;
     }
-    prefetches_ = false;
+    deferred_.over     = true;
+    const auto is_idle = [this, registers] {
+        return deferred_.waiting.empty() && !deferred_.busy &&
+               !(registers && prefetch_ % 2 != 0);
+    };
+    if (!deregistering_) {
+        changed_.wait_until(
+            locked, std::chrono::system_clock::now() + settings_.patience,
+            is_idle);
+    }
 }
 
 // An operation lacks room: memory that was registered ahead and not used goes

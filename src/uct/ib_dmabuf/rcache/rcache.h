@@ -45,9 +45,10 @@ struct rcache_settings {
     bool check_identity = false;
     // New memory is registered before it is used, where that is expected.
     bool prefetch = true;
-    // Called without a lock before the first time; false: never.
-    std::function<bool()> begin_prefetching = [] { return true; };
-    // How long the ends of contexts and of the process wait for that, in all.
+    // Called without a lock before the cache's thread starts, so that the end
+    // of the process calls stop_thread(); false: there is no thread.
+    std::function<bool()> watch_exit = [] { return true; };
+    // How long ends of contexts, and of the process, wait for the thread.
     std::chrono::milliseconds patience{10000};
     // Reports why something was declined, for the log: the same text for each
     // cause, every time that it occurs. Called without any lock held, as is
@@ -135,8 +136,9 @@ public:
     // Waits until the cache's thread has left exporter and registrars, and
     // registers nothing ahead that was allocated before.
     void leave_driver();
-    // The same, and registers nothing ahead from now on.
-    void stop_prefetching();
+    // The same at the end of the process. Waits for deregistrations also: from
+    // now on the threads that need them do them.
+    void stop_thread();
     // The registrations of a device's NICs may have become invalid, although
     // their memory is the same. These regions leave the index, are deregistered
     // as by invalidate(), and registered anew on the next request.
@@ -319,8 +321,7 @@ private:
     void run_deferred();
 
     // prefetch.cc
-    void prefetch(guard &);          // releases the lock
-    bool start_prefetching(guard &); // releases the lock
+    void prefetch(guard &); // releases the lock
     bool choose_nic(guard &, new_registration *work) const;
     bool give_up_ahead();
     void wait_for_prefetch(guard &); // releases the lock
@@ -357,7 +358,7 @@ private:
     std::atomic<bool> prefetches_;
 
     mutable std::mutex lock_;
-    std::condition_variable changed_; // in_progress_ or a `busy` has shrunk
+    std::condition_variable changed_; // in_progress_ or a `busy` is less
     nic_slot nics_[max_nics];
     nic_id nic_end_ = 0; // above all attached NICs
     budget budget_;
@@ -380,12 +381,12 @@ private:
     uint64_t prefetch_   = 0; // beginnings and ends of prefetch() so far
     predictor predictor_;
 
-    // Deregistrations that would delay a release, and the thread for them and
-    // for prefetch(). Under the lock.
+    // Deregistrations that would delay a release, and the thread for them,
+    // which makes it busy, and for prefetch(). Under the lock.
     struct {
         entry_chain waiting;
         std::thread thread;
-        bool starting = false, stop = false, may_prefetch = false;
+        bool starting = false, stop = false, busy = false, over = false;
     } deferred_;
     std::condition_variable deferred_changed_;
     // Deregistrations by such threads, of all caches.

@@ -279,11 +279,11 @@ bool rcache::defer(entry_chain *taken)
 }
 
 // Starts the cache's thread, which handles no signal, unless it runs. Returns
-// false if it cannot, or if another thread is starting it.
+// false if it cannot, if it is over, or if another thread is starting it.
 bool rcache::start_thread(guard &locked)
 {
-    if (deferred_.thread.joinable()) {
-        return true;
+    if (deferred_.thread.joinable() || deferred_.over) {
+        return !deferred_.over;
     }
     if (std::exchange(deferred_.starting, true)) {
         return false;
@@ -294,7 +294,9 @@ bool rcache::start_thread(guard &locked)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::thread made;
     try {
-        made = std::thread([this] { run_deferred(); });
+        if (settings_.watch_exit()) {
+            made = std::thread([this] { run_deferred(); });
+        }
     } catch (const std::exception &) {
         // None: the caller deregisters.
     }
@@ -325,9 +327,12 @@ void rcache::run_deferred()
         }
         entry_chain now = std::exchange(deferred_.waiting, {});
         ++batches_;
+        deferred_.busy = true;
         locked.unlock();
         deregister(&now);
         locked.lock();
+        deferred_.busy = false;
+        changed_.notify_all();
     }
 }
 
