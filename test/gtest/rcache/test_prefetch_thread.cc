@@ -115,6 +115,39 @@ TEST_F(prefetch_test, an_exit_in_a_handler_returns)
     release_surely(A);
 }
 
+// Or while it waits for the cache's thread.
+TEST_F(prefetch_test, an_exit_in_a_handler_beside_a_wait_returns)
+{
+    static rcache *used;
+    static std::atomic<bool> began;
+    used  = cache.get();
+    began = false;
+    std::promise<void> until;
+    begin(until);
+    // What the exit gives up.
+    nic.after_dereg = [] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    };
+    std::thread later([&] {
+        while (!began) {
+            std::this_thread::yield();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        until.set_value();
+    });
+    signal(SIGALRM, [](int) {
+        began = true;
+        used->stop_thread();
+    });
+    const itimerval once{{0, 0}, {0, 20'000}};
+    setitimer(ITIMER_REAL, &once, nullptr);
+    use(A, 1);
+    later.join();
+    signal(SIGALRM, SIG_DFL);
+    release_surely(A);
+    EXPECT_EQ(nic.live(), 0u);
+}
+
 // What waits for the thread when a context ends may be of that context. At exit
 // the thread must not call the driver.
 TEST_F(prefetch_test, what_waits_at_such_an_end_is_not_registered)
@@ -125,7 +158,7 @@ TEST_F(prefetch_test, what_waits_at_such_an_end_is_not_registered)
         gpu.alloc(B, 4 * MiB);
         EXPECT_TRUE(cache->allocate(B, 4 * MiB));
         std::thread other([&] { ((*cache).*end)(); });
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
         until.set_value();
         other.join();
         cache->flush();

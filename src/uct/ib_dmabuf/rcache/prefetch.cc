@@ -102,29 +102,30 @@ void rcache::leave_driver()
     wait_for_prefetch(locked);
 }
 
-// A signal's handler may call exit() while its thread holds the lock. A
-// deregistration may hang, or wait for this thread.
+// A signal's handler may call exit() while its thread holds the lock, or waits
+// for `changed_`. A deregistration may hang, or wait for this thread.
 void rcache::stop_thread()
 {
-    guard locked(lock_, std::try_to_lock);
-    for (int ms = 0; !locked && ms < 100; ++ms) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        (void)locked.try_lock();
+    using namespace std::chrono;
+    const auto started = steady_clock::now();
+    auto limit         = milliseconds(100); // for the lock
+    bool registers     = false;
+
+    for (; steady_clock::now() - started < limit;
+         std::this_thread::sleep_for(milliseconds(1))) {
+        const guard locked(lock_, std::try_to_lock);
+        if (locked) {
+            registers |= prefetches_.exchange(false);
+            deferred_.over     = true;
+            limit              = settings_.patience;
+            const bool is_idle = deferred_.waiting.empty() && !deferred_.busy &&
+                                 !(registers && prefetch_ % 2 != 0);
+            if (is_idle || deregistering_) {
+                return;
+            }
+        }
     }
-    const bool registers = prefetches_.exchange(false);
-    if (!locked) {
-        return;
-    }
-    deferred_.over     = true;
-    const auto is_idle = [this, registers] {
-        return deferred_.waiting.empty() && !deferred_.busy &&
-               !(registers && prefetch_ % 2 != 0);
-    };
-    if (!deregistering_) {
-        changed_.wait_until(
-            locked, std::chrono::system_clock::now() + settings_.patience,
-            is_idle);
-    }
+    prefetches_ = false;
 }
 
 // An operation lacks room: memory that was registered ahead and not used goes

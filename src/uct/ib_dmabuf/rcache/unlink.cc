@@ -304,7 +304,7 @@ bool rcache::start_thread(guard &locked)
     locked.lock();
     deferred_.starting = false;
     deferred_.thread   = std::move(made);
-    return deferred_.thread.joinable();
+    return deferred_.thread.joinable() && !deferred_.over;
 }
 
 void rcache::run_deferred()
@@ -332,7 +332,6 @@ void rcache::run_deferred()
         deregister(&now);
         locked.lock();
         deferred_.busy = false;
-        changed_.notify_all();
     }
 }
 
