@@ -188,6 +188,22 @@ TEST_F(deferred_test, room_that_is_being_made_is_waited_for)
     }
 }
 
+// The thread frees room after the NIC has refused, before that is handled.
+TEST_F(deferred_test, room_that_was_made_meanwhile_is_used)
+{
+    slow.limit(4 * MiB);
+    use(A, 1);
+    auto over = block();
+    cache->invalidate(A, 4 * MiB);
+    slow.after_refusal = [&] {
+        over.set_value();
+        while (counters().regions > 1) { // B's
+            std::this_thread::yield();
+        }
+    };
+    use(B, 3 * MiB);
+}
+
 // Nor does a release wait while another thread creates the cache's thread,
 // which fails in the end. The lock is free.
 TEST_F(deferred_test, without_a_thread_it_is_done_all_the_same)

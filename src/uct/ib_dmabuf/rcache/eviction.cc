@@ -166,9 +166,11 @@ bool rcache::evict_all_idle()
 ucs_status_t rcache::retry(new_registration *work, ucs_status_t status)
 {
     guard locked(lock_);
-    const bool waited = wait_for_leaving(locked);
+    // Or they ended during the attempt.
+    const bool is_freed =
+        wait_for_leaving(locked) || room_freed_ != work->freed;
     locked.unlock();
-    if (waited) {
+    if (is_freed) {
         status = export_and_register(work);
     }
     if (lacks_room(status) && evict_as_much(work)) {

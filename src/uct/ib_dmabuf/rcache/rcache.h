@@ -215,12 +215,11 @@ private:
         // For the NIC that asked, then for others; counted in the budget.
         entry_list new_entries{};
         bool exact         = false; // tries only the request's pages
-        bool export_failed = false;
-        bool asked_others  = false;
-        bool evicted       = false; // idle entries, after a refusal
+        bool export_failed = false, asked_others = false;
+        bool evicted   = false; // idle entries, after a refusal
+        uint64_t freed = 0;     // room_freed_ before the last attempt
         // Bytes in use before that, without this registration's.
-        size_t mapped_before     = 0;
-        size_t registered_before = 0;
+        size_t mapped_before = 0, registered_before = 0;
 
         void note_event(address_range event)
         {

@@ -308,10 +308,9 @@ rcache::nic_set rcache::companions(guard &locked, const new_registration &work)
 ucs_status_t rcache::export_and_register(new_registration *work)
 {
     entry *e = &work->new_entries.front();
-    uint64_t freed;
     {
         guard locked(lock_);
-        freed = room_freed_;
+        work->freed = room_freed_;
     }
     dmabuf_exports memory(memory_, e->address, e->length,
                           e->group->bytes - e->length);
@@ -332,7 +331,7 @@ ucs_status_t rcache::export_and_register(new_registration *work)
         }
         need_each_use();
         guard locked(lock_);
-        if (room_freed_ == freed) {
+        if (room_freed_ == work->freed) {
             note_refusal(locked, *work, status);
         }
     }
