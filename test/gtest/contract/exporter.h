@@ -245,7 +245,7 @@ TEST_P(contract_exporter, pages_of_small_allocations_are_exported)
 {
     const uintptr_t low = world_->neighbours(512);
     if (low == 0) {
-        GTEST_SKIP() << "no neighbours";
+        GTEST_SKIP() << "no two allocations lie side by side here";
     }
     const uintptr_t page = (low + 512) & ~(page_ - 1);
     int fd               = -1;
@@ -280,7 +280,7 @@ TEST_P(contract_exporter, what_goes_beyond_the_memory_is_not_exported)
     for (size_t gone : {size_t{0}, size}) {
         const uintptr_t low = world_->neighbours(size);
         if (low == 0) {
-            GTEST_SKIP() << "no neighbours";
+            GTEST_SKIP() << "no two allocations lie side by side here";
         }
         const uintptr_t border = low + size;
         world_->release(low + gone);

@@ -241,7 +241,7 @@ TEST_F(deferred_test, none_is_under_way_when_the_process_ends)
         slow.by = std::thread::id();
         cache->invalidate(A, 4 * MiB);
         begun.get_future().wait();
-        while (!is_about_to && slow.by.load() == std::thread::id()) {
+        while (!is_about_to && slow.by == std::thread::id()) {
             std::this_thread::yield();
         }
         std::thread later([&over] {
@@ -255,7 +255,7 @@ TEST_F(deferred_test, none_is_under_way_when_the_process_ends)
         use(A, 1);
         cache->invalidate(A, 4 * MiB);
         EXPECT_EQ(slow.live(), 0u);
-        EXPECT_EQ(slow.by.load(), std::this_thread::get_id());
+        EXPECT_EQ(slow.by, std::this_thread::get_id());
     }
 }
 

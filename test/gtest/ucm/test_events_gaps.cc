@@ -92,7 +92,7 @@ TEST(CudaEventsGaps, EveryVariantOfCudasHeader)
 TEST(CudaEventsGaps, Valgrind)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "not with a sanitizer";
+    GTEST_SKIP() << "valgrind does not run a program with a sanitizer";
 #endif
     if (system("command -v valgrind >/dev/null") != 0) {
         GTEST_SKIP() << "there is no valgrind";
@@ -175,7 +175,7 @@ void use_interposed()
 TEST(CudaEventsGaps, Interposer)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "not with a sanitizer";
+    GTEST_SKIP() << "a sanitizer wants to be loaded before the interposer";
 #endif
     const std::string preload = "LD_PRELOAD=" + variable("top_builddir") +
                                 "/test/gtest/ucm/fake/interposer.so";

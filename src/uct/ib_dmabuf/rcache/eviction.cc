@@ -166,7 +166,7 @@ bool rcache::evict_all_idle()
 ucs_status_t rcache::retry(new_registration *work, ucs_status_t status)
 {
     guard locked(lock_);
-    // Or they ended during the attempt.
+    // Others may have ended their deregistrations during the attempt.
     const bool is_freed =
         wait_for_leaving(locked) || room_freed_ != work->freed;
     locked.unlock();

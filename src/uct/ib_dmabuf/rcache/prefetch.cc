@@ -14,7 +14,7 @@ bool rcache::allocate(uintptr_t address, size_t length)
         return false;
     }
     guard locked(lock_);
-    bool expected = predictor_.expects(memory);
+    bool expected = prefetches_ && predictor_.expects(memory);
     if (expected && !start_thread(locked)) {
         expected    = false;
         prefetches_ = prefetches_ && deferred_.starting; // else there is none

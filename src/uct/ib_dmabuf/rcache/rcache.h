@@ -136,8 +136,9 @@ public:
     // Waits until the cache's thread has left exporter and registrars, and
     // registers nothing ahead that was allocated before.
     void leave_driver();
-    // The same at the end of the process. Waits for deregistrations also: from
-    // now on the threads that need them do them.
+    // The same at the end of the process, which waits for the thread's
+    // deregistrations, too. From now on a thread that releases memory does
+    // them.
     void stop_thread();
     // The registrations of a device's NICs may have become invalid, although
     // their memory is the same. These regions leave the index, are deregistered
@@ -357,7 +358,7 @@ private:
     std::atomic<bool> prefetches_;
 
     mutable std::mutex lock_;
-    std::condition_variable changed_; // in_progress_ or a `busy` is less
+    std::condition_variable changed_; // in_progress_ or a `busy` has shrunk
     nic_slot nics_[max_nics];
     nic_id nic_end_ = 0; // above all attached NICs
     budget budget_;
@@ -380,8 +381,8 @@ private:
     uint64_t prefetch_   = 0; // beginnings and ends of prefetch() so far
     predictor predictor_;
 
-    // Deregistrations that would delay a release, and the thread for them,
-    // which makes it busy, and for prefetch(). Under the lock.
+    // Deregistrations that would delay a release, and the thread for them, then
+    // `busy`, and for prefetch(). `over`: the process ends. Under the lock.
     struct {
         entry_chain waiting;
         std::thread thread;
