@@ -163,20 +163,24 @@ void keep_warning(const char *message, const char *remedy)
         message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
 }
 
-// Returns the bandwidth of RDMA writes in bytes a nanosecond; 0 if one fails.
+// Returns the bandwidth of RDMA writes in bytes a nanosecond; 0 if one fails,
+// whose error is then in *failure.
 double measure(loopback *nic, const registered_buffer &from,
-               const registered_buffer &to)
+               const registered_buffer &to, std::optional<text> *failure)
 {
     std::array<transfer, loopback::max_transfers> many;
     const transfer first{verb::write, from, to, 8}; // is slower
-    const bool is_warm = !nic->run({&first, 1});
 
+    *failure = nic->run({&first, 1});
+    if (*failure) {
+        return 0;
+    }
     many.fill({verb::write, from, to, write_size});
     const uint64_t begin = nanoseconds_now();
-    return (is_warm && !nic->run(many))
-               ? static_cast<double>(write_size) * many.size() /
-                     static_cast<double>(nanoseconds_now() - begin)
-               : 0;
+    *failure             = nic->run(many);
+    return *failure ? 0
+                    : static_cast<double>(write_size) * many.size() /
+                          static_cast<double>(nanoseconds_now() - begin);
 }
 
 void add_bandwidth(const protection_domain &pd, const registered_buffer &gpu,
@@ -184,16 +188,20 @@ void add_bandwidth(const protection_domain &pd, const registered_buffer &gpu,
 {
     const host_pages host(pd, 2 * size_t{write_size});
     loopback to(pd);
+    std::optional<text> failure;
+    double found = 0;
 
     if (!host.registered() || (to.problem() != nullptr)) {
         return;
     }
-    const double beside = measure(&to, host.at(), host.at() + write_size);
-    const double found  = measure(&to, host.at(), gpu);
-    if ((beside == 0) || (found == 0)) {
+    const double beside =
+        measure(&to, host.at(), host.at() + write_size, &failure);
+    if (!failure) {
+        found = measure(&to, host.at(), gpu, &failure);
+    }
+    if (failure) {
         add(out, warning, "bandwidth", "could not be measured",
-            "the NIC gave up what takes longer than a proof",
-            "see dmesg, and whether the machine is busy");
+            failure->c_str(), "see dmesg, and whether the machine is busy");
         return;
     }
     diagnose(
