@@ -166,7 +166,7 @@ plain() {
 # perftest ARGUMENT...: UCX's own benchmark, one end of it, as a job of the shell's.
 perftest_port=13337
 perftest() {
-    exec timeout --signal=KILL 180 "$lab_env" env -u UCX_PREFIX \
+    exec timeout --signal=KILL 500 "$lab_env" env -u UCX_PREFIX \
         "$UCX_PREFIX/bin/ucx_perftest" -p "$perftest_port" -n 6 -w 2 -O 2 -f "$@"
 }
 
@@ -338,7 +338,8 @@ run_python() {
 
 # two_sides COMMAND...: the command as "server" on host A and as "client" on B, which meet
 # in a folder; both are given that and the seed. The last line of each says how much it copied,
-# and how much was in messages so small that UCX may copy them. status: the client's.
+# and how much was in messages so small that UCX may copy them. status: the client's, or the
+# server's if a signal ended that.
 two_sides() {
     local server
     forget_counters
@@ -348,7 +349,10 @@ two_sides() {
     server=$!
     side B client "$@"
     status=$?
-    wait $server && [ $status = 0 ]
+    wait $server
+    server=$?
+    [ $server -le 128 ] || status=$server
+    [ $server = 0 ] && [ $status = 0 ]
 }
 
 # side HOST NAME COMMAND...: one of the two; its output is in $mpi_work/NAME.

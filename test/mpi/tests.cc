@@ -100,7 +100,7 @@ void print_result(const job &in, const std::string &name,
 // registering new memory ahead, which takes a moment.
 bool closes_exports()
 {
-    constexpr int attempts = 500;
+    constexpr int attempts = 3000;
 
     for (int i = 0; i < attempts; ++i) {
         if (count_fds("/dmabuf:") == 0) {

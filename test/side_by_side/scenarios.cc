@@ -164,10 +164,10 @@ void release(allocator &memory, const std::vector<uint8_t *> &all)
     }
 }
 
-// Waits up to 0.2 s: a thread of the plug-in or of UCX may still deregister.
+// Waits up to 4 s: a thread of the plug-in or of UCX may still deregister.
 uint64_t still_pinned_bytes()
 {
-    for (int i = 0; i < 50 && pinned_bytes() > 0; ++i) {
+    for (int i = 0; i < 1000 && pinned_bytes() > 0; ++i) {
         usleep(4000);
     }
     return pinned_bytes();

@@ -91,8 +91,6 @@ void each(const char *name, const Action &action)
     }
 }
 
-using clock = std::chrono::steady_clock;
-
 constexpr auto runs_for = std::chrono::milliseconds(100);
 
 // Runs for `length` ns.
@@ -138,31 +136,38 @@ public:
     // Whether the kernel still runs when the call returns.
     bool outlasts(const std::function<void()> &call)
     {
-        std::thread end;
-        if (gpu::is_simulated()) {
-            end = std::thread([runs = std::make_unique<gpu::running_kernel>()] {
-                std::this_thread::sleep_for(runs_for);
-            });
-        } else {
-            unsigned long long length =
-                std::chrono::nanoseconds(runs_for).count();
-            void *arguments[] = {&length};
-            GPU_TRY(cuLaunchKernel, spin_, 1, 1, 1, 1, 1, 1, 0, nullptr,
-                    arguments, nullptr);
-        }
-        const auto began = clock::now();
+        if (gpu::is_simulated())
+            return outlasts_simulated(call);
+        unsigned long long length = std::chrono::nanoseconds(runs_for).count();
+        void *arguments[]         = {&length};
+        GPU_TRY(cuLaunchKernel, spin_, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments,
+                nullptr);
         call();
         const bool runs =
-            gpu::is_simulated()
-                ? clock::now() - began < runs_for / 2
-                : GPU_TRY(cuStreamQuery, nullptr) == CUDA_ERROR_NOT_READY;
-        if (end.joinable())
-            end.join();
+            GPU_TRY(cuStreamQuery, nullptr) == CUDA_ERROR_NOT_READY;
         GPU_TRY(cuCtxSynchronize);
         return runs;
     }
 
 private:
+    // That kernel ends when the call has returned, or waits for it.
+    static bool outlasts_simulated(const std::function<void()> &call)
+    {
+        bool waits = false;
+        std::atomic<bool> done{false};
+        auto runs = std::make_unique<gpu::running_kernel>();
+        std::thread end([&] {
+            while (!done && runs->waiters() == 0)
+                std::this_thread::yield();
+            waits = runs->waiters() > 0;
+            runs.reset();
+        });
+        call();
+        done = true;
+        end.join();
+        return !waits;
+    }
+
     CUmodule module_ = nullptr;
     CUfunction spin_ = nullptr;
 };

@@ -121,13 +121,16 @@ TEST(test_forks, a_child_of_a_start_is_left_alone)
     if (getenv("CUDA_SIM_DELAY") == nullptr) {
         const std::string program =
             std::filesystem::read_symlink("/proc/self/exe");
-        EXPECT_EQ(0,
-                  system(("CUDA_SIM_DELAY=cuDeviceGetCount=1000000 " + program +
-                          " --gtest_brief=1 --gtest_filter=test_forks.*")
-                             .c_str()));
+        EXPECT_EQ(
+            0, system(("CUDA_SIM_DELAY=cuDeviceGetCount=60000000 " + program +
+                       " --gtest_brief=1 --gtest_filter=test_forks.*")
+                          .c_str()));
         return;
     }
     fake_ib::now = {};
+    struct sigaction nothing {};
+    nothing.sa_handler = [](int) {};
+    sigaction(SIGUSR1, &nothing, nullptr);
     ucs_module_global_init();
     auto *calls = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
     std::thread starts([] { EXPECT_TRUE(fake_domain().takes_cuda()); });
@@ -141,6 +144,7 @@ TEST(test_forks, a_child_of_a_start_is_left_alone)
         const bool first = fake_domain().takes_cuda();
         return !first && !fake_domain().takes_cuda() && (messages.size() == 1);
     }));
+    pthread_kill(starts.native_handle(), SIGUSR1); // ends the delay
     starts.join();
 }
 

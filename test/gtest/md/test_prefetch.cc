@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <thread>
 #include <uct/ib_dmabuf/stats/counters.h>
-#include <uct/ib_dmabuf/stats/live_page.h>
 #include <uct/ib_dmabuf/ucx/ucm.h>
 
 namespace {
@@ -27,8 +26,6 @@ class prefetch_test : public domain_test {
 protected:
     // It is the default.
     static void SetUpTestSuite() { unsetenv("UCX_IB_DMABUF_PREFETCH"); }
-    // Another process that asks for room ends registration ahead.
-    void SetUp() override { ucx_ib_dmabuf::forget_live(); }
 
     void use(const gpu::buffer &memory)
     {

@@ -218,7 +218,7 @@ TEST_F(test_path_table, a_child_of_fork_waits_for_no_thread_with_the_lock)
 
     for (int i = 0; i < 50 && !HasFailure(); ++i) {
         EXPECT_TRUE(in_child([&] {
-            alarm(10); // ends a deadlock
+            alarm(120); // ends a deadlock
             return check(proven) == proven;
         }));
     }

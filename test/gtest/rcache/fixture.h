@@ -23,6 +23,7 @@ public:
     cache_test() : fds_(count_fds()), complaints_(fakes::complaints)
     {
         settings.deferred_size = SIZE_MAX;
+        settings.patience      = std::chrono::minutes(10);
         while (nics.size() < 8) {
             nics.emplace_back(gpu).device_name = std::to_string(nics.size());
         }

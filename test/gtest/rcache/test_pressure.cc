@@ -95,7 +95,7 @@ TEST_F(test_pressure, every_kind_of_get)
 TEST_F(test_pressure, an_allocator_calls_the_cache)
 {
     static world *here;
-    alarm(20); // ends a deadlock
+    alarm(120); // ends a deadlock
     world lacks_room(6);
     here = &lacks_room;
     plan what{.inside = [] { here->cache->invalidate(nowhere, KiB); }};
