@@ -163,24 +163,24 @@ void keep_warning(const char *message, const char *remedy)
         message, (remedy != nullptr) ? remedy : "see docs/troubleshooting.md"};
 }
 
-// Returns the bandwidth of RDMA writes in bytes a nanosecond; 0 if one fails,
-// whose error is then in *failure.
-double measure(loopback *nic, const registered_buffer &from,
-               const registered_buffer &to, std::optional<text> *failure)
+// Measures the bandwidth of RDMA writes, in bytes a nanosecond. Returns the
+// error if one fails.
+std::optional<text> measure(loopback *nic, const registered_buffer &from,
+                            const registered_buffer &to, double *result)
 {
     std::array<transfer, loopback::max_transfers> many;
     const transfer first{verb::write, from, to, 8}; // is slower
 
-    *failure = nic->run({&first, 1});
-    if (*failure) {
-        return 0;
+    std::optional<text> failure = nic->run({&first, 1});
+    if (failure) {
+        return failure;
     }
     many.fill({verb::write, from, to, write_size});
     const uint64_t begin = nanoseconds_now();
-    *failure             = nic->run(many);
-    return *failure ? 0
-                    : static_cast<double>(write_size) * many.size() /
-                          static_cast<double>(nanoseconds_now() - begin);
+    failure              = nic->run(many);
+    *result              = static_cast<double>(write_size) * many.size() /
+              static_cast<double>(nanoseconds_now() - begin);
+    return failure;
 }
 
 void add_bandwidth(const protection_domain &pd, const registered_buffer &gpu,
@@ -188,16 +188,15 @@ void add_bandwidth(const protection_domain &pd, const registered_buffer &gpu,
 {
     const host_pages host(pd, 2 * size_t{write_size});
     loopback to(pd);
-    std::optional<text> failure;
-    double found = 0;
+    double beside = 0, found = 0;
 
     if (!host.registered() || (to.problem() != nullptr)) {
         return;
     }
-    const double beside =
-        measure(&to, host.at(), host.at() + write_size, &failure);
+    std::optional<text> failure =
+        measure(&to, host.at(), host.at() + write_size, &beside);
     if (!failure) {
-        found = measure(&to, host.at(), gpu, &failure);
+        failure = measure(&to, host.at(), gpu, &found);
     }
     if (failure) {
         add(out, warning, "bandwidth", "could not be measured",

@@ -2,8 +2,11 @@
 #pragma once
 
 #include "driver.h"
+#include <atomic>
 #include <cstdint>
 #include <cuda_sim/cuda_sim.h>
+#include <memory>
+#include <thread>
 
 // Functions that only the simulated GPU has.
 namespace gpu {
@@ -34,6 +37,26 @@ public:
     // Returns the number of calls that wait for it.
     uint64_t waiters() const { return SIM_CALL(cuda_sim_kernel_waiters); }
 };
+
+// Whether the call waits for such a kernel, which ends then.
+template <class Call>
+bool waits_for_kernel(const Call &call)
+{
+    std::atomic<bool> done{false};
+    auto kernel = std::make_unique<running_kernel>();
+    bool waits  = false;
+    std::thread end([&] {
+        while (!done && (kernel->waiters() == 0)) {
+            std::this_thread::yield();
+        }
+        waits = kernel->waiters() > 0;
+        kernel.reset();
+    });
+    call();
+    done = true;
+    end.join();
+    return waits;
+}
 
 // Makes calls fail until the end of the scope.
 class scoped_fail {

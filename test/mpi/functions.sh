@@ -338,8 +338,8 @@ run_python() {
 
 # two_sides COMMAND...: the command as "server" on host A and as "client" on B, which meet
 # in a folder; both are given that and the seed. The last line of each says how much it copied,
-# and how much was in messages so small that UCX may copy them. status: the client's, or the
-# server's if a signal ended that.
+# and how much was in messages so small that UCX may copy them. status: the
+# higher one, so that a signal shows.
 two_sides() {
     local server
     forget_counters
@@ -349,10 +349,8 @@ two_sides() {
     server=$!
     side B client "$@"
     status=$?
-    wait $server
-    server=$?
-    [ $server -le 128 ] || status=$server
-    [ $server = 0 ] && [ $status = 0 ]
+    wait $server || status=$(($? > status ? $? : status))
+    return "$status"
 }
 
 # side HOST NAME COMMAND...: one of the two; its output is in $mpi_work/NAME.

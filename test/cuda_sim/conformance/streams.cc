@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <thread>
 
 namespace ucx_ib_dmabuf::conformance {
@@ -137,7 +136,7 @@ public:
     bool outlasts(const std::function<void()> &call)
     {
         if (gpu::is_simulated())
-            return outlasts_simulated(call);
+            return !gpu::waits_for_kernel(call);
         unsigned long long length = std::chrono::nanoseconds(runs_for).count();
         void *arguments[]         = {&length};
         GPU_TRY(cuLaunchKernel, spin_, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments,
@@ -150,24 +149,6 @@ public:
     }
 
 private:
-    // That kernel ends when the call has returned, or waits for it.
-    static bool outlasts_simulated(const std::function<void()> &call)
-    {
-        bool waits = false;
-        std::atomic<bool> done{false};
-        auto runs = std::make_unique<gpu::running_kernel>();
-        std::thread end([&] {
-            while (!done && runs->waiters() == 0)
-                std::this_thread::yield();
-            waits = runs->waiters() > 0;
-            runs.reset();
-        });
-        call();
-        done = true;
-        end.join();
-        return !waits;
-    }
-
     CUmodule module_ = nullptr;
     CUfunction spin_ = nullptr;
 };

@@ -46,7 +46,7 @@ protected:
     {
         world_ = GetParam()();
         if (world_ == nullptr) {
-            GTEST_SKIP() << "there is none here";
+            GTEST_SKIP() << "there is no CUDA driver here, real or simulated";
         }
         subject_ = &world_->subject();
         page_    = subject_->granularity();

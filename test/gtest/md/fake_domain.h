@@ -158,7 +158,7 @@ inline std::unique_ptr<fake_domain> first_fake_domain()
 class domain_test : public ::testing::Test {
 protected:
     // Other processes that ask for room would evict what is to be seen.
-    void SetUp() override { forget_live(); }
+    domain_test() { forget_live(); }
     void TearDown() override
     {
         fake_ib::now.fail_verbs = 0;

@@ -23,11 +23,7 @@ constexpr unsigned revoking = ucx::invalidate;
 
 class test_domain : public domain_test {
 protected:
-    void SetUp() override
-    {
-        domain_test::SetUp();
-        ASSERT_TRUE(md_->takes_cuda());
-    }
+    void SetUp() override { ASSERT_TRUE(md_->takes_cuda()); }
 
     // Expects that a registration is passed on to uct_ib, with uct_ib's result.
     void expect_passed_on(uintptr_t address, size_t length)

@@ -61,7 +61,6 @@ class test_failures : public domain_test {
 protected:
     void SetUp() override
     {
-        domain_test::SetUp();
         told = {};
         ASSERT_TRUE(md_->takes_cuda());
         params_.field_mask           = uct_iface_params_t::known_fields;

@@ -128,9 +128,7 @@ TEST(test_forks, a_child_of_a_start_is_left_alone)
         return;
     }
     fake_ib::now = {};
-    struct sigaction nothing {};
-    nothing.sa_handler = [](int) {};
-    sigaction(SIGUSR1, &nothing, nullptr);
+    signal(SIGUSR1, [](int) {});
     ucs_module_global_init();
     auto *calls = gpu::entry<decltype(cuda_sim_calls)>("cuda_sim_calls");
     std::thread starts([] { EXPECT_TRUE(fake_domain().takes_cuda()); });
