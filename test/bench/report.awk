@@ -15,8 +15,9 @@ file == 1 {
     next
 }
 
-# A word would be 0 to awk, and meet every target.
-$2 ~ /^[0-9]+$/ { count[file, $1] = $2 }
+# A word would be 0 to awk, and meet every target. What is only shown may be a difference of
+# times, which is below 0 at times.
+$2 ~ /^[0-9]+$/ || limit[$1] == "-" && $2 ~ /^-[0-9]+$/ { count[file, $1] = $2 }
 
 # "met" or "MISSED"; nothing if the count is only shown.
 function judge(name, alone, with) {
