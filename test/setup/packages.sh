@@ -57,6 +57,7 @@ Install them as root: apt-get install ${missing[*]}"
 fi
 say "installing ${#missing[@]} packages: ${missing[*]}"
 log=$CACHE_DIR/log/packages.log
-quietly "$log" apt-get update
+wait_for_others=(-o DPkg::Lock::Timeout=600) # which install, too: seconds
+quietly "$log" apt-get "${wait_for_others[@]}" update
 export DEBIAN_FRONTEND=noninteractive
-quietly "$log" apt-get install -y --no-install-recommends "${missing[@]}"
+quietly "$log" apt-get "${wait_for_others[@]}" install -y --no-install-recommends "${missing[@]}"

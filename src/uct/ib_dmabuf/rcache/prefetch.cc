@@ -106,13 +106,13 @@ void rcache::leave_driver()
 // for `changed_`. A deregistration may hang, or wait for this thread.
 void rcache::stop_thread()
 {
-    using namespace std::chrono;
-    const auto started = steady_clock::now();
-    auto limit         = milliseconds(100); // for the lock
-    bool registers     = false;
+    using std::chrono::milliseconds;
+    auto limit     = milliseconds(100); // for the lock
+    bool registers = false;
 
-    for (; steady_clock::now() - started < limit;
-         std::this_thread::sleep_for(milliseconds(1))) {
+    // Time in which this thread did not run does not count.
+    for (milliseconds waited{0}; waited < limit;
+         ++waited, std::this_thread::sleep_for(milliseconds(1))) {
         const guard locked(lock_, std::try_to_lock);
         if (locked) {
             registers |= prefetches_.exchange(false);
