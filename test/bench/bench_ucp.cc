@@ -24,18 +24,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <common/fds.h>
 #include <common/gpu.h>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <malloc.h>
 #include <span>
 #include <string>
 #include <thread>
 #include <unistd.h>
 #include <vector>
-
-namespace fs = std::filesystem;
 
 extern std::atomic<size_t> fake_registrations; // fake_verbs.cc
 
@@ -231,14 +229,7 @@ void measure(const operation &what, ucp &with)
 // to give some up. A plug-in that was asked registers nothing ahead any more.
 void hide_from_others()
 {
-    for (const auto &each : fs::directory_iterator("/proc/self/fd")) {
-        std::error_code error; // for the folder's own descriptor, at its end
-        if (fs::read_symlink(each.path(), error)
-                .string()
-                .starts_with("/memfd:ucx-ib-dmabuf")) {
-            close(std::stoi(each.path().filename()));
-        }
-    }
+    close(live_page_fd()); // UCX alone has none
 }
 
 void print(const char *name, std::span<const steps> all, const steps &nothing)

@@ -40,8 +40,7 @@ run_tests() {
     [ -n "$UNIT_TESTS" ] || echo "Bail out! there are no unit tests"
     for test in $UNIT_TESTS; do
         output=$(cd "$build" && ulimit -c 0 &&
-            "$@" setpriv --pdeathsig TERM timeout --signal=ABRT --kill-after=10 "$TEST_LIMIT" \
-                "$test" --gtest_color=no --gtest_brief=1 2>&1 </dev/null)
+            limited "$@" "$test" --gtest_color=no --gtest_brief=1 2>&1 </dev/null)
         status=$?
         if [ $status = 0 ] && [[ "$output" == *"[  PASSED  ]"* ]]; then
             ok "$test"

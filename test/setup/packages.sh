@@ -57,7 +57,8 @@ Install them as root: apt-get install ${missing[*]}"
 fi
 say "installing ${#missing[@]} packages: ${missing[*]}"
 log=$CACHE_DIR/log/packages.log
-wait_for_others=(-o DPkg::Lock::Timeout=600) # which install, too: seconds
-quietly "$log" apt-get "${wait_for_others[@]}" update
+quietly "$log" apt-get update
 export DEBIAN_FRONTEND=noninteractive
-quietly "$log" apt-get "${wait_for_others[@]}" install -y --no-install-recommends "${missing[@]}"
+# It waits for another apt that installs, ten minutes at most.
+quietly "$log" apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends \
+    "${missing[@]}"

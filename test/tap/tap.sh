@@ -10,6 +10,12 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 tap_count=0
 tap_failed=0
 
+# limited COMMAND...: ends it after TEST_LIMIT, and with who runs it: timeout(1) begins a group of
+# processes, which a signal to that of the caller does not reach.
+limited() {
+    setpriv --pdeathsig TERM timeout --signal=ABRT --kill-after=10 "$TEST_LIMIT" "$@"
+}
+
 ok()   { tap_count=$((tap_count + 1)); echo "ok $tap_count - $*"; }
 nok()  { tap_count=$((tap_count + 1)); tap_failed=1; echo "not ok $tap_count - $*"; }
 skip() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1 # SKIP $2"; }

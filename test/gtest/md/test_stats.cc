@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <common/breakpoint.h>
+#include <common/fds.h>
 #include <common/gpu.h>
 #include <csignal>
 #include <cstdlib>
@@ -240,16 +241,8 @@ TEST_F(test_stats, what_another_process_has_idle_makes_room)
 TEST_F(test_stats, a_child_of_fork_counts_from_zero)
 {
     run(folder_ + "/all", [] {
-        const auto has_descriptor = [] {
-            const fs::directory_iterator all("/proc/self/fd");
-            return std::any_of(begin(all), end(all), [](const auto &fd) {
-                std::error_code gone; // the iterator's own
-                return fs::read_symlink(fd.path(), gone)
-                    .native()
-                    .starts_with("/memfd:ucx-ib-dmabuf-metrics");
-            });
-        };
-        const auto has_page = [] {
+        const auto has_descriptor = [] { return live_page_fd() != -1; };
+        const auto has_page       = [] {
             return ucx_ib_dmabuf::read_live(getpid()) != nullptr;
         };
         EXPECT_TRUE(has_descriptor());

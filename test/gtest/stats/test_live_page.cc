@@ -3,6 +3,7 @@
 // A process's current counters, read by another process.
 #include <cerrno>
 #include <chrono>
+#include <common/fds.h>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -79,21 +80,6 @@ private:
     pid_t pid_;
 };
 
-// Returns the page's descriptor, or -1.
-int descriptor(const std::string &folder = "/proc/self/fd/")
-{
-    const std::string wanted = std::string("/memfd:") + live_page_name;
-    for (int fd = 0; fd < 1024; ++fd) {
-        char link[256] = "";
-        if ((readlink((folder + std::to_string(fd)).c_str(), link,
-                      sizeof(link) - 1) > 0) &&
-            std::string(link).starts_with(wanted)) {
-            return fd;
-        }
-    }
-    return -1;
-}
-
 // Whether the process has answered. It may get no time for a while, and others
 // may answer.
 bool makes_room(pid_t pid)
@@ -127,7 +113,7 @@ TEST(test_live, who_shows_nothing_is_told_from_others)
     const std::string its = "/proc/" + std::to_string(shown.pid()) + "/fd/";
     process silent([] { return true; });
     process reader([&] {
-        const std::string page = its + std::to_string(descriptor(its));
+        const std::string page = its + std::to_string(live_page_fd(its));
         return open(page.c_str(), O_RDWR) >= 0;
     });
 
@@ -151,7 +137,8 @@ TEST(test_live, a_process_that_may_write_no_such_file_has_none)
 TEST(test_live, nobody_cuts_it_off)
 {
     process shown([] {
-        return show() && (ftruncate(descriptor(), 0) != 0) && (errno == EPERM);
+        return show() && (ftruncate(live_page_fd(), 0) != 0) &&
+               (errno == EPERM);
     });
 }
 
@@ -227,7 +214,7 @@ TEST(test_live, who_asks_all_the_time_is_not_answered_each_time)
     process idle(show);
 
     const std::string its  = "/proc/" + std::to_string(idle.pid()) + "/fd/";
-    const std::string page = its + std::to_string(descriptor(its));
+    const std::string page = its + std::to_string(live_page_fd(its));
     auto *word             = static_cast<counters *>(
         mmap(nullptr, sizeof(counters), PROT_READ | PROT_WRITE, MAP_SHARED,
                          open(page.c_str(), O_RDWR | O_CLOEXEC), 0));
